@@ -1,0 +1,3 @@
+//! The `robinhood` command line.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Reports to blocking histogram to tail band to request blocking counts.

@@ -1,0 +1,1 @@
+//! Partitioned cache with limits that change at run time.

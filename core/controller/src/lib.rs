@@ -1,0 +1,1 @@
+//! Observation to policy to allocation to resizes.

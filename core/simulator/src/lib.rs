@@ -1,0 +1,1 @@
+//! The multi-tier system in virtual time.

@@ -1,0 +1,13 @@
+//! Units, backend names, histograms, quantiles and windows: the vocabulary of every other crate.
+//!
+//! Place in the flow: below everything. Nothing here knows what a cache or a request is.
+
+pub mod backend;
+pub mod histogram;
+pub mod slo;
+pub mod units;
+
+pub use backend::{BackendId, BackendName, BackendTable, NameError};
+pub use histogram::{Histogram, LogLinear};
+pub use slo::{SloMeter, SloObservation};
+pub use units::{Bytes, Instant, Nanos, Rate, UnitError};

@@ -1,0 +1,127 @@
+//! The paper's service level: the P99 of the last 60 s, taken every 5 s, against an objective.
+//!
+//! Source: RobinHood (OSDI'18) section 5. Place in the flow: behind the request, in the simulator and in live runs alike.
+
+use std::collections::VecDeque;
+
+use crate::histogram::Histogram;
+use crate::units::{Instant, Nanos};
+
+/// Percentiles of one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SloObservation {
+    /// End of the window.
+    pub at: Instant,
+    /// Requests in the window.
+    pub requests: u64,
+    /// Median latency.
+    pub p50: Nanos,
+    /// 90th percentile.
+    pub p90: Nanos,
+    /// 99th percentile.
+    pub p99: Nanos,
+}
+
+/// Slides a window over latencies and observes it at every step. Steps without a request in the window give no observation.
+#[derive(Clone, Debug)]
+pub struct SloMeter {
+    step: Nanos,
+    steps_per_window: usize,
+    step_end: Instant,
+    current: Histogram,
+    closed: VecDeque<Histogram>,
+    observations: VecDeque<SloObservation>,
+}
+
+impl SloMeter {
+    /// A meter from `start` on: the first observation is made one step later, over what there is by then.
+    ///
+    /// # Panics
+    /// When `step` is zero or longer than `window`.
+    pub fn new(start: Instant, window: Nanos, step: Nanos) -> Self {
+        assert!(
+            step > Nanos::ZERO && step <= window,
+            "a step of {step} does not fit a window of {window}"
+        );
+        Self {
+            step,
+            steps_per_window: (window.0 / step.0) as usize,
+            step_end: start + step,
+            current: Histogram::precise(),
+            closed: VecDeque::new(),
+            observations: VecDeque::new(),
+        }
+    }
+
+    /// Counts one finished request. Completions may be a little out of order; one from before the current step counts
+    /// in the current step.
+    pub fn handle_completion(&mut self, now: Instant, latency: Nanos) {
+        self.handle_timeout(now);
+        self.current.add_nanos(latency);
+    }
+
+    /// Closes all steps that ended by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while now >= self.step_end {
+            self.close_step();
+        }
+    }
+
+    /// The next observation, oldest first.
+    pub fn poll_observation(&mut self) -> Option<SloObservation> {
+        self.observations.pop_front()
+    }
+
+    fn close_step(&mut self) {
+        let reused =
+            if self.closed.len() == self.steps_per_window { self.closed.pop_front() } else { None };
+        let mut next = reused.unwrap_or_else(Histogram::precise);
+        next.clear();
+        self.closed.push_back(std::mem::replace(&mut self.current, next));
+        let mut window = Histogram::precise();
+        for step in &self.closed {
+            window.merge(step);
+        }
+        if !window.is_empty() {
+            self.observations.push_back(SloObservation {
+                at: self.step_end,
+                requests: window.count(),
+                p50: window.quantile_nanos(0.50),
+                p90: window.quantile_nanos(0.90),
+                p99: window.quantile_nanos(0.99),
+            });
+        }
+        self.step_end = self.step_end + self.step;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_slides_by_steps_and_forgets() {
+        let second = |s: u64| Instant(s * 1_000_000_000);
+        let mut meter = SloMeter::new(Instant::ZERO, Nanos::from_secs(60), Nanos::from_secs(5));
+        meter.handle_completion(second(1), Nanos::from_millis(900));
+        for s in 2..200 {
+            meter.handle_completion(second(s), Nanos::from_millis(10));
+        }
+        meter.handle_timeout(second(200));
+        let seen: Vec<_> = std::iter::from_fn(|| meter.poll_observation()).collect();
+        assert_eq!(seen.len(), 40);
+        assert_eq!((seen[0].at, seen[0].requests), (second(5), 4));
+        assert_eq!((seen[11].at, seen[11].requests), (second(60), 59));
+        assert!(seen[11].p99 >= Nanos::from_millis(890) && seen[12].p99 <= Nanos::from_millis(11));
+        assert_eq!(seen[39].requests, 60);
+    }
+
+    #[test]
+    fn steps_without_requests_give_no_observation() {
+        let mut meter = SloMeter::new(Instant::ZERO, Nanos::from_secs(10), Nanos::from_secs(5));
+        meter.handle_completion(Instant(0), Nanos::from_millis(1));
+        meter.handle_timeout(Instant(100_000_000_000));
+        let count = std::iter::from_fn(|| meter.poll_observation()).count();
+        assert_eq!(count, 2);
+    }
+}

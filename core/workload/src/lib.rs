@@ -1,0 +1,1 @@
+//! Requests, popularity, sizes, arrivals, capacity over time and traces.

@@ -1,0 +1,1 @@
+//! What an application links: request scope, cache-aside lookups, reports.

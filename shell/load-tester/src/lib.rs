@@ -1,0 +1,1 @@
+//! Open-loop load: schedule, pacing, lateness, recorder.

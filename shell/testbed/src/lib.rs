@@ -1,0 +1,1 @@
+//! Application servers and backends with real work behind resource limits.

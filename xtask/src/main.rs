@@ -1,0 +1,3 @@
+//! Checks of this repository that the compiler does not make.
+
+fn main() {}
