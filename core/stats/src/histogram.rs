@@ -233,9 +233,8 @@ mod tests {
         }
 
         #[test]
-        fn buckets_follow_each_other_without_gap(bucket in 0usize..2_000, bits in 0u32..=6) {
+        fn buckets_follow_each_other_without_gap((bits, bucket) in (0u32..=16).prop_flat_map(|b| (Just(b), 0usize..62 << b))) {
             let scale = LogLinear::new(bits);
-            prop_assume!((bucket >> bits) < 62);
             prop_assert_eq!(scale.low(bucket) + scale.width(bucket), scale.low(bucket + 1));
         }
 
