@@ -1,1 +1,55 @@
 //! Partitioned cache with limits that change at run time.
+//!
+//! Place in the flow: the client library and the cache server keep values in a `Store`, the simulator keeps the same
+//! bookkeeping without values in a [`Ledger`]; the controller moves bytes between their partitions with `set_limit`.
+//!
+//! Two layers, one algorithm. A [`Ledger`] knows partitions, limits, debt, the eviction order and bytes; it has no keys,
+//! no values and no hash. A `Store` adds the hash index, the values and threads; each of its shards keeps the same
+//! eviction order, and both call the same code to make room (`room.rs`), so that what the simulator predicts is what the
+//! cache does.
+//!
+//! A limit changes in O(1). A partition that is then above its limit has a *debt*, which `reclaim` and later inserts pay
+//! in bounded batches, coldest first. The bytes used in all partitions never exceed the budget.
+
+mod accounts;
+mod ledger;
+mod order;
+mod room;
+
+pub use ledger::Ledger;
+pub use room::Refused;
+
+/// The most partitions of one cache.
+pub const PARTITIONS_MAX: usize = 1_024;
+
+/// Evictions per visit to a partition in debt: the batch in which [`Ledger::reclaim`] and `Store::reclaim` work.
+pub const RECLAIM_BATCH_ITEMS: usize = 32;
+
+/// Extra evictions that each insert makes while any partition is in debt.
+pub const DEBT_EVICTIONS_PER_INSERT: u32 = 2;
+
+/// A partition's number: dense, from 0, in the order of the caller's table of backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u16);
+
+/// An item's number in one [`Ledger`]. Dense: a ledger's memory grows with the highest number it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemHandle(pub u32);
+
+/// How partitions share the budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// Each partition has its own limit and its own eviction order.
+    #[default]
+    Partitioned,
+    /// One limit and one eviction order for all partitions (the shared cache that the paper compares with). Bytes and
+    /// items are still counted per partition.
+    Shared,
+}
+
+impl PartitionId {
+    /// The number as an index into per-partition vectors.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

@@ -1,0 +1,199 @@
+//! The bookkeeping of a partitioned cache without its values: what is in it, what it weighs, what goes next.
+//!
+//! Place in the flow: the simulator drives one ledger per application server with dense key numbers; the store runs the
+//! same code in each shard. Single-threaded; 16 bytes an item.
+//!
+//! Eviction is exact LRU per partition (what memcached's tail approximates and the paper's testbed uses).
+
+use robinhood_stats::Bytes;
+
+use crate::accounts::{Accounts, Layout, LocalAccounts, Memory};
+use crate::order::Order;
+use crate::room::{self, Refused};
+use crate::{ItemHandle, PartitionId, Sharing};
+
+/// Partitions, limits, debt, eviction order and byte counts of one cache.
+///
+/// # Panics
+/// All methods that take a [`PartitionId`] panic when the cache has no such partition.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    order: Order,
+    accounts: LocalAccounts,
+    sharing: Sharing,
+    evictions_max: u32,
+}
+
+impl Ledger {
+    /// An empty cache of `budget` bytes in `partitions` partitions, with equal limits that sum to the budget.
+    ///
+    /// An insert evicts as many items as it needs: it fails only when the item exceeds its partition's limit, or when
+    /// the limits sum to more than the budget. [`Self::with_evictions_max`] bounds its work instead.
+    ///
+    /// # Panics
+    /// When `partitions` is 0 or above [`crate::PARTITIONS_MAX`].
+    pub fn new(partitions: usize, sharing: Sharing, budget: Bytes) -> Self {
+        Self::with_items_capacity(partitions, sharing, budget, 0)
+    }
+
+    /// Like [`Self::new`], with memory for the handles `0..items` taken at once.
+    ///
+    /// # Panics
+    /// When `partitions` is 0 or above [`crate::PARTITIONS_MAX`].
+    pub fn with_items_capacity(
+        partitions: usize,
+        sharing: Sharing,
+        budget: Bytes,
+        items: usize,
+    ) -> Self {
+        let layout = Layout::new(partitions, sharing);
+        Self {
+            order: Order::new(layout, items),
+            accounts: LocalAccounts::new(layout, budget),
+            sharing,
+            evictions_max: u32::MAX,
+        }
+    }
+
+    /// Bounds the evictions that one insert may make for its own bytes (those that pay debt come on top). An insert that
+    /// needs more is refused, as in the store.
+    #[must_use]
+    pub const fn with_evictions_max(mut self, evictions_max: u32) -> Self {
+        self.evictions_max = evictions_max;
+        self
+    }
+
+    /// Whether the item is in the cache. Does not count as a use.
+    #[inline]
+    pub fn contains(&self, item: ItemHandle) -> bool {
+        self.order.contains(item)
+    }
+
+    /// Uses the item: it becomes the last to be evicted. False, a miss, when it is not in the cache.
+    #[inline]
+    pub fn touch(&mut self, item: ItemHandle) -> bool {
+        self.order.touch(item)
+    }
+
+    /// Puts an item of `bytes` into the cache as the hottest of its
+    /// partition. An item that is there already is replaced. `evicted` is called for each item that leaves for it, in the order of eviction.
+    ///
+    /// # Errors
+    /// When there is no room by the rules of [`Refused`]. The item is then not in the cache.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        partition: PartitionId,
+        item: ItemHandle,
+        bytes: u32,
+        evicted: &mut impl FnMut(ItemHandle),
+    ) -> Result<(), Refused> {
+        self.check(partition);
+        self.remove(item);
+        room::make_room(
+            &mut self.order,
+            &mut self.accounts,
+            partition,
+            u64::from(bytes),
+            self.evictions_max,
+            &mut freed(evicted),
+        )?;
+        self.order.insert(partition, item, bytes);
+        Ok(())
+    }
+
+    /// Takes an item out. False when it is not in the cache.
+    #[inline]
+    pub fn remove(&mut self, item: ItemHandle) -> bool {
+        let Some(gone) = self.order.remove(item) else { return false };
+        let list = self.order.layout().list_of(gone.partition);
+        self.accounts.release(list, u64::from(gone.bytes), Memory::Freed);
+        true
+    }
+
+    /// Changes the limit of a partition, in O(1): nothing is evicted now. A partition above its new limit is in debt until
+    /// inserts or [`Self::reclaim`] have paid. In a shared cache this is the limit of all, whichever partition is named.
+    ///
+    /// Limits may sum to more than the budget for a while (a grow that comes before its shrink): the budget holds.
+    pub fn set_limit(&mut self, partition: PartitionId, limit: Bytes) {
+        self.check(partition);
+        self.accounts.set_limit(self.order.layout().list_of(partition), limit);
+    }
+
+    /// Pays debt by evicting at most `items_max` items, in batches of [`crate::RECLAIM_BATCH_ITEMS`] from the partition with
+    /// the largest debt. Gives the debt that is left, zero when none.
+    pub fn reclaim(&mut self, items_max: usize, evicted: &mut impl FnMut(ItemHandle)) -> Bytes {
+        let mut items_left = items_max;
+        while items_left > 0 {
+            let evictions = room::reclaim_batch(
+                &mut self.order,
+                &mut self.accounts,
+                items_left,
+                &mut freed(evicted),
+            );
+            if evictions == 0 {
+                break;
+            }
+            items_left -= evictions;
+        }
+        Bytes(self.accounts.debt_total())
+    }
+
+    /// The partition's limit; in a shared cache the limit of all.
+    pub fn limit(&self, partition: PartitionId) -> Bytes {
+        self.check(partition);
+        Bytes(self.accounts.limit(self.order.layout().list_of(partition)))
+    }
+
+    /// The bytes that the partition's items use.
+    pub fn used(&self, partition: PartitionId) -> Bytes {
+        Bytes(self.order.tally(partition).bytes)
+    }
+
+    /// The number of the partition's items.
+    pub fn items(&self, partition: PartitionId) -> u64 {
+        self.order.tally(partition).items
+    }
+
+    /// The bytes by which the partition exceeds its limit; in a shared cache those of all.
+    pub fn debt(&self, partition: PartitionId) -> Bytes {
+        self.check(partition);
+        Bytes(self.accounts.debt(self.order.layout().list_of(partition)))
+    }
+
+    /// The bytes that all items use: never above the budget.
+    pub fn used_total(&self) -> Bytes {
+        Bytes(self.accounts.used_total())
+    }
+
+    /// The most bytes that all items together may use.
+    pub fn budget(&self) -> Bytes {
+        Bytes(self.accounts.budget())
+    }
+
+    /// The number of partitions.
+    pub fn partitions(&self) -> usize {
+        self.order.layout().partitions()
+    }
+
+    /// How partitions share the budget.
+    pub const fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    fn check(&self, partition: PartitionId) {
+        let partitions = self.partitions();
+        assert!(
+            partition.index() < partitions,
+            "{partition:?} in a cache of {partitions} partitions"
+        );
+    }
+}
+
+/// In a ledger there are no readers: what is evicted is free.
+fn freed(evicted: &mut impl FnMut(ItemHandle)) -> impl FnMut(ItemHandle) -> Memory {
+    |item| {
+        evicted(item);
+        Memory::Freed
+    }
+}

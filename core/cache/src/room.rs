@@ -1,0 +1,138 @@
+//! Making room: how an insert gets its bytes, and how debt is paid.
+//!
+//! Place in the flow: called by [`crate::Ledger`] with the accounts of one thread and by each shard of the store with
+//! accounts that all shards share, so that both evict the same items in the same order.
+//!
+//! The rules:
+//! 1. An item larger than its partition's limit is refused at once.
+//! 2. While any partition is in debt, an insert first evicts two items of the one with the largest debt.
+//! 3. Then it evicts the coldest items of its own partition until the item fits under the limit. A partition that is in
+//!    debt itself has to free as many bytes as the item brings: an insert never makes a debt larger.
+//! 4. If the budget has no bytes left although the partition is below its limit, another partition is in debt (or the
+//!    limits sum to more than the budget): the partition with the largest debt loses its coldest item, else the own one.
+//! 5. Rules 3 and 4 together evict at most a number of items that the caller sets; if that is not enough, the item is
+//!    refused. What was evicted until then stays evicted, so that a repeated insert gets further.
+
+use crate::accounts::{Accounts, ListId, Memory, Shortage};
+use crate::order::Order;
+use crate::{DEBT_EVICTIONS_PER_INSERT, ItemHandle, PartitionId, RECLAIM_BATCH_ITEMS};
+
+/// Why an item was not kept. A refused item is not in the cache, also not with its older bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The item alone exceeds the limit of its partition.
+    #[error(
+        "an item of {bytes} bytes never fits under its partition's limit of {limit} bytes: raise the limit or do not cache it"
+    )]
+    TooLarge {
+        /// The item's size, overhead included.
+        bytes: u64,
+        /// The limit that it exceeds.
+        limit: u64,
+    },
+    /// The evictions that one insert may make did not free enough.
+    #[error("no room for {bytes} bytes after {evictions} evictions: insert again or later")]
+    NoRoom {
+        /// The item's size, overhead included.
+        bytes: u64,
+        /// The items that were evicted in vain.
+        evictions: u32,
+    },
+}
+
+/// Reserves `bytes` for an item of `partition`, evicting by the rules in the module's header. After `Ok` the caller
+/// adds the item to the order.
+#[inline]
+pub(crate) fn make_room(
+    order: &mut Order,
+    accounts: &mut impl Accounts,
+    partition: PartitionId,
+    bytes: u64,
+    evictions_max: u32,
+    evicted: &mut impl FnMut(ItemHandle) -> Memory,
+) -> Result<(), Refused> {
+    let own = order.layout().list_of(partition);
+    let limit = accounts.limit(own);
+    if bytes > limit {
+        return Err(Refused::TooLarge { bytes, limit });
+    }
+    pay_debt(order, accounts, evicted);
+    let mut own_freed = 0;
+    let mut evictions = 0;
+    while let Err(shortage) = accounts.reserve(own, bytes, own_freed >= bytes) {
+        let victim = match shortage {
+            Shortage::Limit => own,
+            Shortage::Budget => {
+                accounts.largest_debt(|list| order.coldest(list).is_some()).unwrap_or(own)
+            }
+        };
+        if evictions == evictions_max {
+            return Err(Refused::NoRoom { bytes, evictions });
+        }
+        let Some(freed) = evict_coldest(order, accounts, victim, evicted) else {
+            return Err(Refused::NoRoom { bytes, evictions });
+        };
+        evictions += 1;
+        if victim == own {
+            own_freed += freed;
+        }
+    }
+    Ok(())
+}
+
+/// The share of an insert in paying debts: two evictions from the list with the largest debt.
+#[inline]
+fn pay_debt(
+    order: &mut Order,
+    accounts: &mut impl Accounts,
+    evicted: &mut impl FnMut(ItemHandle) -> Memory,
+) {
+    if let Some(debtor) = accounts.largest_debt(|list| order.coldest(list).is_some()) {
+        evict_while_in_debt(order, accounts, debtor, DEBT_EVICTIONS_PER_INSERT as usize, evicted);
+    }
+}
+
+/// Evicts at most `items_max` and at most [`RECLAIM_BATCH_ITEMS`] items of the list with the largest debt, as long as
+/// it is in debt. Gives the number of evictions: zero when no list that holds items is in debt.
+pub(crate) fn reclaim_batch(
+    order: &mut Order,
+    accounts: &mut impl Accounts,
+    items_max: usize,
+    evicted: &mut impl FnMut(ItemHandle) -> Memory,
+) -> usize {
+    let Some(debtor) = accounts.largest_debt(|list| order.coldest(list).is_some()) else {
+        return 0;
+    };
+    evict_while_in_debt(order, accounts, debtor, items_max.min(RECLAIM_BATCH_ITEMS), evicted)
+}
+
+fn evict_while_in_debt(
+    order: &mut Order,
+    accounts: &mut impl Accounts,
+    debtor: ListId,
+    items_max: usize,
+    evicted: &mut impl FnMut(ItemHandle) -> Memory,
+) -> usize {
+    let mut evictions = 0;
+    while evictions < items_max
+        && accounts.debt(debtor) > 0
+        && evict_coldest(order, accounts, debtor, evicted).is_some()
+    {
+        evictions += 1;
+    }
+    evictions
+}
+
+/// Evicts the coldest item of the list and gives its bytes; `None` when the list is empty.
+fn evict_coldest(
+    order: &mut Order,
+    accounts: &mut impl Accounts,
+    list: ListId,
+    evicted: &mut impl FnMut(ItemHandle) -> Memory,
+) -> Option<u64> {
+    let handle = order.coldest(list)?;
+    let item = order.remove(handle).expect("the coldest item is in the order");
+    let bytes = u64::from(item.bytes);
+    accounts.release(list, bytes, evicted(handle));
+    Some(bytes)
+}
