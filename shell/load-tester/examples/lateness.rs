@@ -1,12 +1,13 @@
 //! How well this machine keeps due times: lateness and processor time at several rates, with an empty callback.
 //!
-//! `cargo run --release -p robinhood-load-tester --example lateness`
+//! `cargo run --release -p robinhood-load-tester --example lateness -- [usual] [SPIN_US ...]`; `usual` asks for no
+//! priority.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use robinhood_load_tester::{
-    CpuMeter, End, Pacer, Percentiles, Recorder, RecorderConfig, RunClock, Schedule,
+    CpuMeter, End, Pacer, Percentiles, Priority, Recorder, RecorderConfig, RunClock, Schedule,
 };
 use robinhood_stats::{Instant, Nanos};
 
@@ -34,6 +35,8 @@ fn line(name: &str, percentiles: &Percentiles) -> String {
 
 fn main() {
     const SECONDS: u64 = 5;
+    let usual = std::env::args().any(|arg| arg == "usual");
+    let priority = if usual { Priority::Usual } else { Priority::RealTime };
     let spins_us: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
     let spins_us = if spins_us.is_empty() { vec![60] } else { spins_us };
     for spin_us in spins_us {
@@ -46,6 +49,7 @@ fn main() {
             let cpu = CpuMeter::start(clock.now());
             let ends = Arc::clone(&recorder);
             let pacing = Pacer::new(clock)
+                .priority(priority)
                 .spin_max(Nanos::from_micros(spin_us))
                 .spawn(schedule, Arc::new(AtomicBool::new(false)), move |send| {
                     if let Ok(ticket) = ends.sent(send.due, send.now) {

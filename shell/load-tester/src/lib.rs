@@ -40,4 +40,4 @@ pub use pacer::{Pacer, PacingReport, Send};
 pub use recorder::{End, Recorder, RecorderConfig, Refused, Step, Ticket};
 pub use schedule::Schedule;
 pub use summary::{Counts, Percentiles, Summary, Warning};
-pub use thread::{Granted, ThreadSetup};
+pub use thread::{Granted, Priority, ThreadSetup};

@@ -16,7 +16,7 @@ use robinhood_stats::{Histogram, Instant, Nanos};
 use crate::clock::{RunClock, Timer, nanos_of};
 use crate::schedule::Schedule;
 use crate::summary::Percentiles;
-use crate::thread::ThreadSetup;
+use crate::thread::{Priority, ThreadSetup};
 
 /// Sleeps are cut into pieces of this length, so that a request to stop is seen.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
@@ -77,18 +77,19 @@ pub struct Pacer {
     clock: RunClock,
     spin_max: Nanos,
     cpu: Option<usize>,
-    raise_priority: bool,
+    priority: Priority,
 }
 
 impl Pacer {
-    /// A pacer on the given clock: spins at most 60 us for a request, is pinned nowhere, asks for a raised priority.
+    /// A pacer on the given clock: spins at most 60 us for a request, is pinned nowhere, asks for real-time priority.
     pub const fn new(clock: RunClock) -> Self {
-        Self { clock, spin_max: Nanos::from_micros(60), cpu: None, raise_priority: true }
+        Self { clock, spin_max: Nanos::from_micros(60), cpu: None, priority: Priority::RealTime }
     }
 
     /// The longest time to spin for one request, 60 us by default; zero means to sleep only. It must cover the time
     /// that the system takes to wake a thread, or sends are late by the rest; it costs up to this much processor time a
-    /// request, which on a machine with few processors is taken from the system under test.
+    /// request, which on a machine with few processors is taken from the system under test. At high rates give less:
+    /// a real-time thread that uses over 95 % of a processor is stopped by Linux for up to 50 ms.
     #[must_use]
     pub const fn spin_max(mut self, spin_max: Nanos) -> Self {
         self.spin_max = spin_max;
@@ -102,10 +103,11 @@ impl Pacer {
         self
     }
 
-    /// Whether the thread of [`spawn`](Self::spawn) asks to be preferred to other threads; on by default.
+    /// The priority to ask for in [`spawn`](Self::spawn), real-time by default: on a machine that is busy anything else
+    /// is late by the time slice of whoever runs. Threads that the callback starts inherit it: start them before.
     #[must_use]
-    pub const fn raise_priority(mut self, raise: bool) -> Self {
-        self.raise_priority = raise;
+    pub const fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
         self
     }
 
@@ -125,7 +127,7 @@ impl Pacer {
         F: FnMut(Send<P>) + std::marker::Send + 'static,
     {
         std::thread::Builder::new().name("pacer".to_owned()).spawn(move || {
-            let thread = ThreadSetup::apply(self.cpu, self.raise_priority);
+            let thread = ThreadSetup::apply(self.cpu, self.priority);
             PacingReport { thread, ..self.run(schedule, &stop, send) }
         })
     }
