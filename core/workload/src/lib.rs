@@ -1,1 +1,28 @@
 //! Requests, popularity, sizes, arrivals, capacity over time and traces.
+//!
+//! Place in the flow: the beginning. The simulator and the live testbed draw from the same streams here, so that a simulated and a measured run differ only in
+//! the world that serves them.
+
+pub mod capacity;
+pub mod draws;
+pub mod generate;
+pub mod presets;
+pub mod request;
+pub mod service;
+pub mod sizes;
+pub mod spec;
+pub mod trace;
+pub mod zipf;
+
+pub use capacity::{Capacity, CapacityPath};
+pub use draws::{Draws, Geometric, Purpose, Sequence};
+pub use generate::Generator;
+pub use request::{Batch, Key, Request, RequestStream};
+pub use service::{service_factor, service_time};
+pub use sizes::{LogNormalSizes, SizeSpec};
+pub use spec::{
+    BATCH_QUERIES_MAX, BackendKind, BackendSpec, BatchSpec, RequestType, RunLength, Workload,
+    WorkloadError,
+};
+pub use trace::{TraceError, TraceOptions, TraceReader, TraceSpeed, TraceWriter};
+pub use zipf::Zipf;

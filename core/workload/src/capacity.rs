@@ -1,0 +1,202 @@
+//! Capacity of a backend over time: the share of its full speed that it has at a moment.
+//!
+//! Place in the flow: divides service times in the simulator and drives the resource limits of the testbed. Time counts from the start of the measured
+//! part of a run. Source: the latency spikes of RobinHood (OSDI'18) sections 5.2 to 5.4.
+
+use robinhood_stats::{BackendId, Instant, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::draws::{Draws, Purpose};
+
+/// A capacity over time: constant between `points[i]` and `points[i + 1]` only if they are equal, else linear between them.
+/// Before the first point it is the first one's, behind the last point the last one's; without points it is 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CapacityPath {
+    points: Vec<(Instant, f64)>,
+}
+
+/// What a workload says about a backend's capacity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Capacity {
+    /// A path that is the same in every run.
+    Path(CapacityPath),
+    /// A random walk that is part of the run's seed: starts at 1, every `every` one step down or up with equal chance, a step being a
+    /// `steps`-th of the range; a step that would leave the range is not made.
+    RandomWalk {
+        /// The lowest capacity, between 0 and 1.
+        lowest: f64,
+        /// Time between two steps.
+        every: Nanos,
+        /// Number of steps from the highest capacity to the lowest.
+        steps: u32,
+    },
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self::Path(CapacityPath::default())
+    }
+}
+
+impl CapacityPath {
+    /// A path through these points.
+    ///
+    /// # Panics
+    /// When times go back, or a capacity is not a number above 0: a backend without capacity would never finish a query.
+    pub fn new(points: Vec<(Instant, f64)>) -> Self {
+        assert!(points.is_sorted_by_key(|&(at, _)| at), "the times of a capacity path go forward");
+        for &(at, capacity) in &points {
+            assert!(
+                capacity > 0.0 && capacity.is_finite(),
+                "the capacity at {} s is a number above 0, not {capacity}",
+                at.as_secs_f64()
+            );
+        }
+        Self { points }
+    }
+
+    /// One spike: 1 until `start`, falls linearly to `lowest` at `low_from`, stays until `low_to`, is 1 again from `end` on.
+    pub fn dip(
+        lowest: f64,
+        start: Instant,
+        low_from: Instant,
+        low_to: Instant,
+        end: Instant,
+    ) -> Self {
+        Self::new(vec![(start, 1.0), (low_from, lowest), (low_to, lowest), (end, 1.0)])
+    }
+
+    /// The capacity at a moment of the measured part.
+    #[inline]
+    pub fn at(&self, at: Instant) -> f64 {
+        let next = self.points.partition_point(|&(time, _)| time <= at);
+        let Some(&(end, high)) = self.points.get(next) else {
+            return self.points.last().map_or(1.0, |&(_, capacity)| capacity);
+        };
+        if next == 0 {
+            return high;
+        }
+        let (start, low) = self.points[next - 1];
+        let passed = at.since(start).0 as f64 / end.since(start).0 as f64;
+        low + (high - low) * passed
+    }
+
+    /// The points of the path.
+    pub fn points(&self) -> &[(Instant, f64)] {
+        &self.points
+    }
+
+    /// The lowest capacity of the path.
+    pub fn lowest(&self) -> f64 {
+        self.points.iter().map(|&(_, capacity)| capacity).fold(1.0, f64::min)
+    }
+
+    /// The path with all times divided by `factor`.
+    ///
+    /// # Panics
+    /// When `factor` is not a positive number.
+    #[must_use]
+    pub fn compressed(&self, factor: f64) -> Self {
+        let point = |&(at, capacity): &(Instant, f64)| {
+            (Instant::ZERO + at.since(Instant::ZERO).scaled_down(factor), capacity)
+        };
+        Self { points: self.points.iter().map(point).collect() }
+    }
+}
+
+impl Capacity {
+    /// The path of one run.
+    pub fn path(&self, draws: Draws, backend: BackendId, measured: Nanos) -> CapacityPath {
+        match self {
+            Self::Path(path) => path.clone(),
+            &Self::RandomWalk { lowest, every, steps } => {
+                random_walk(draws, backend, measured, lowest, every, steps)
+            }
+        }
+    }
+
+    /// The same with all times divided by `factor`.
+    #[must_use]
+    pub fn compressed(&self, factor: f64) -> Self {
+        match self {
+            Self::Path(path) => Self::Path(path.compressed(factor)),
+            &Self::RandomWalk { lowest, every, steps } => {
+                Self::RandomWalk { lowest, every: every.scaled_down(factor), steps }
+            }
+        }
+    }
+}
+
+fn random_walk(
+    draws: Draws,
+    backend: BackendId,
+    measured: Nanos,
+    lowest: f64,
+    every: Nanos,
+    steps: u32,
+) -> CapacityPath {
+    assert!(every > Nanos::ZERO && steps > 0, "a random walk moves by steps in time and capacity");
+    let sequence = draws.at(Purpose::Capacity, 0, backend);
+    let mut depth = 0; // steps below full capacity
+    let mut points = vec![(Instant::ZERO, 1.0)];
+    for step in 1..=measured.0 / every.0 {
+        let before = points[points.len() - 1].1;
+        let down = sequence.bits(step) & 1 == 0;
+        depth = if down { (depth + 1).min(steps) } else { u32::saturating_sub(depth, 1) };
+        let at = Instant(step * every.0);
+        points.push((at, before)); // a jump is two points of one time
+        points.push((at, 1.0 - (1.0 - lowest) * f64::from(depth) / f64::from(steps)));
+    }
+    CapacityPath::new(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn second(s: u64) -> Instant {
+        Instant(s * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_dip_falls_stays_and_recovers_linearly() {
+        let path = CapacityPath::dip(0.5, second(10), second(20), second(30), second(50));
+        let expected = [
+            (0, 1.0),
+            (10, 1.0),
+            (15, 0.75),
+            (20, 0.5),
+            (25, 0.5),
+            (30, 0.5),
+            (40, 0.75),
+            (50, 1.0),
+            (99, 1.0),
+        ];
+        for (s, capacity) in expected {
+            assert!((path.at(second(s)) - capacity).abs() < 1e-12, "at {s} s");
+        }
+        assert!((path.compressed(10.0).at(second(4)) - 0.75).abs() < 1e-12);
+        assert!((CapacityPath::default().at(second(1)) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_random_walk_stays_in_its_range_and_belongs_to_the_seed() {
+        let walk = Capacity::RandomWalk { lowest: 0.6, every: Nanos::from_secs(20), steps: 12 };
+        let path = |seed| walk.path(Draws::new(seed), BackendId(1), Nanos::from_secs(10_800));
+        let (first, again, other) = (path(1), path(1), path(2));
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+        let values: Vec<f64> = (0..540).map(|i| first.at(second(i * 20 + 7))).collect();
+        assert!(values.iter().all(|v| (0.6 - 1e-12..=1.0).contains(v)));
+        assert!(values.windows(2).all(|w| (w[0] - w[1]).abs() < 0.4 / 12.0 + 1e-9));
+        assert!(values.iter().any(|&v| v < 0.8), "the walk moved");
+    }
+
+    #[test]
+    #[should_panic(expected = "above 0")]
+    fn no_capacity_at_all_is_refused() {
+        CapacityPath::new(vec![(second(1), 0.0)]);
+    }
+}

@@ -1,0 +1,147 @@
+//! `demo`: a small workload that two live stacks can serve side by side on two cores, in real time.
+//!
+//! Place in the flow: the demo runs it live, the simulator in virtual time; its numbers were found with the simulator. The first third is calm, then
+//! three backends of three kinds lose capacity one after the other.
+
+use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos, Rate};
+
+use crate::capacity::{Capacity, CapacityPath};
+use crate::sizes::SizeSpec;
+use crate::spec::{BackendKind, BackendSpec, BatchSpec, RequestType, RunLength, Workload};
+
+/// One row of the table of backends.
+struct Row {
+    name: &'static str,
+    kind: BackendKind,
+    catalogue: u32,
+    zipf: f64,
+    service_us: u64,
+    servers: u32,
+}
+
+const fn row(
+    name: &'static str,
+    kind: BackendKind,
+    catalogue: u32,
+    zipf: f64,
+    service_us: u64,
+    servers: u32,
+) -> Row {
+    Row { name, kind, catalogue, zipf, service_us, servers }
+}
+
+const ROWS: [Row; 6] = [
+    row("sessions", BackendKind::Lookup, 60_000, 0.95, 4_000, 3),
+    row("catalogue", BackendKind::Join, 80_000, 0.85, 6_000, 4),
+    row("prices", BackendKind::Lookup, 40_000, 1.10, 5_000, 2),
+    row("reviews", BackendKind::Join, 60_000, 0.70, 6_000, 3),
+    row("ranking", BackendKind::Compute, 40_000, 0.90, 8_000, 4),
+    row("profiles", BackendKind::Compute, 50_000, 0.60, 6_000, 2),
+];
+
+/// Weight of a request type, and mean batch by place of the backend.
+const TYPES: [(f64, &[(u16, f64)]); 5] = [
+    (0.30, &[(0, 1.5), (2, 1.5)]),
+    (0.25, &[(0, 1.0), (1, 2.5), (2, 2.0)]),
+    (0.20, &[(1, 3.0), (3, 1.5)]),
+    (0.15, &[(0, 1.0), (4, 2.5)]),
+    (0.10, &[(2, 2.0), (4, 1.5), (5, 1.0)]),
+];
+
+/// The preset for a measured part of this length: calm for a third, then three spikes.
+pub fn demo(measured: Nanos) -> Workload {
+    Workload {
+        name: "demo".to_owned(),
+        backends: ROWS.iter().map(backend).collect(),
+        request_types: TYPES
+            .iter()
+            .map(|&(weight, batches)| request_type(weight, batches))
+            .collect(),
+        servers: 1,
+        rate_per_server: Rate(500.0),
+        cache_per_server: Bytes::from_mib(24),
+        overhead: Nanos::from_micros(400),
+        batch_queries_max: 30,
+        prefill_requests: 60_000,
+        capacities: spikes(measured),
+        length: RunLength { warmup: Nanos::ZERO, measured },
+    }
+}
+
+fn backend(row: &Row) -> BackendSpec {
+    BackendSpec {
+        name: BackendName::new(row.name).expect("a word"),
+        kind: row.kind,
+        catalogue: row.catalogue,
+        zipf: row.zipf,
+        sizes: SizeSpec::LogNormal { mu: 6.8, sigma: 0.5, bytes_min: 64, bytes_max: 16_384 },
+        service: Nanos::from_micros(row.service_us),
+        per_key: 0.1,
+        sigma: 0.7,
+        servers: row.servers,
+        speed: 1.0,
+        timeout: Nanos::from_secs(10),
+        cacheable_share: 1.0,
+    }
+}
+
+fn request_type(weight: f64, batches: &[(u16, f64)]) -> RequestType {
+    let batch = |&(backend, queries_mean): &(u16, f64)| BatchSpec {
+        backend: BackendId(backend),
+        queries_mean,
+    };
+    RequestType { weight, batches: batches.iter().map(batch).collect() }
+}
+
+/// Lowest capacity, and start, low from, low to and end as shares of the measured part.
+const SPIKES: [(usize, f64, [f64; 4]); 3] = [
+    (1, 0.60, [0.36, 0.42, 0.48, 0.53]),
+    (4, 0.55, [0.56, 0.62, 0.68, 0.73]),
+    (0, 0.60, [0.76, 0.82, 0.88, 0.93]),
+];
+
+fn spikes(measured: Nanos) -> Vec<Capacity> {
+    let mut capacities = vec![Capacity::default(); ROWS.len()];
+    for (backend, lowest, shares) in SPIKES {
+        let [start, low_from, low_to, end] =
+            shares.map(|share| Instant((measured.0 as f64 * share) as u64));
+        capacities[backend] =
+            Capacity::Path(CapacityPath::dip(lowest, start, low_from, low_to, end));
+    }
+    capacities
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_catalogue_fits_the_cache() {
+        let workload = demo(Nanos::from_secs(120));
+        for id in 0..workload.backends.len() {
+            let bytes = workload.catalogue_bytes(BackendId(id as u16));
+            assert!(
+                bytes > workload.cache_per_server,
+                "{} has {bytes}",
+                workload.backends[id].name
+            );
+        }
+    }
+
+    #[test]
+    fn three_backends_of_three_kinds_lose_capacity_after_a_calm_third() {
+        let measured = Nanos::from_secs(60);
+        let workload = demo(measured);
+        let mut kinds = Vec::new();
+        for (backend, capacity) in workload.backends.iter().zip(&workload.capacities) {
+            let Capacity::Path(path) = capacity else { panic!("the demo has fixed paths") };
+            assert!((path.at(Instant(measured.0 / 3)) - 1.0).abs() < 1e-12);
+            assert!((path.at(Instant(measured.0)) - 1.0).abs() < 1e-12);
+            if path.lowest() < 1.0 {
+                kinds.push(backend.kind);
+            }
+        }
+        kinds.sort_by_key(|kind| *kind as u8);
+        assert_eq!(kinds, [BackendKind::Lookup, BackendKind::Join, BackendKind::Compute]);
+    }
+}

@@ -1,0 +1,121 @@
+//! One line of a trace as data, with errors that name the key and what is allowed.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+
+use super::Fault;
+
+/// A request as its line has it.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    /// Seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub(super) t: f64,
+    /// Stages.
+    pub(super) d: Vec<StageLine>,
+}
+
+/// The batches of a stage in the order of the line.
+#[derive(Debug)]
+pub(super) struct StageLine(pub(super) Vec<(String, BatchLine)>);
+
+/// A batch as its line has it.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BatchLine {
+    #[serde(rename = "S", deserialize_with = "sizes")]
+    pub(super) sizes: Vec<u32>,
+    #[serde(rename = "U", deserialize_with = "keys")]
+    pub(super) keys: Vec<String>,
+    #[serde(rename = "C", deserialize_with = "flags")]
+    pub(super) cacheable: Vec<bool>,
+}
+
+/// Reads a line and checks everything that the line alone can show.
+pub(super) fn parse(text: &str) -> Result<Line, Fault> {
+    let line: Line = serde_json::from_str(text).map_err(|error| fault(&error))?;
+    for (backend, batch) in line.d.iter().flat_map(|stage| &stage.0) {
+        let (sizes, keys, cacheable) = (batch.sizes.len(), batch.keys.len(), batch.cacheable.len());
+        if sizes != keys || sizes != cacheable {
+            return Err(Fault::Lengths { backend: backend.clone(), sizes, keys, cacheable });
+        }
+    }
+    Ok(line)
+}
+
+fn fault(error: &serde_json::Error) -> Fault {
+    let column = error.column();
+    // The reader appends the place once for each level; we say it once, with the number of the line in the file.
+    let reason =
+        error.to_string().replace(&format!(" at line {} column {column}", error.line()), "");
+    if error.is_data() {
+        Fault::Content { column, reason }
+    } else {
+        Fault::NotJson { column, reason }
+    }
+}
+
+fn explain<E: Error>(key: &str, allowed: &str, error: &E) -> E {
+    E::custom(format_args!("`{key}` is allowed to be {allowed}: {error}"))
+}
+
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    const ALLOWED: &str = "a time in seconds from 0 up to 1e9";
+    let t = f64::deserialize(from).map_err(|e| explain("t", ALLOWED, &e))?;
+    if (0.0..=1e9).contains(&t) {
+        Ok(t)
+    } else {
+        Err(explain("t", ALLOWED, &D::Error::custom(format_args!("found {t}"))))
+    }
+}
+
+fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u32>, D::Error> {
+    Vec::deserialize(from).map_err(|e| {
+        explain("S", "a list of sizes in bytes, whole numbers from 0 to 4294967295", &e)
+    })
+}
+
+fn keys<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Vec::deserialize(from).map_err(|e| explain("U", "a list of keys, each a text", &e))
+}
+
+fn flags<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<bool>, D::Error> {
+    const ALLOWED: &str = "a list of 0 (not cacheable) and 1 (cacheable)";
+    let numbers: Vec<u8> = Vec::deserialize(from).map_err(|e| explain("C", ALLOWED, &e))?;
+    match numbers.iter().find(|&&n| n > 1) {
+        Some(n) => Err(explain("C", ALLOWED, &D::Error::custom(format_args!("found {n}")))),
+        None => Ok(numbers.iter().map(|&n| n == 1).collect()),
+    }
+}
+
+impl<'de> Deserialize<'de> for StageLine {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(StageVisitor)
+    }
+}
+
+/// Reads the map by hand: a map type would silently lose the first of two batches for one backend.
+struct StageVisitor;
+
+impl<'de> Visitor<'de> for StageVisitor {
+    type Value = StageLine;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a stage in `d`, which is a map of backend to batch")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StageLine, A::Error> {
+        let mut batches: Vec<(String, BatchLine)> = Vec::new();
+        while let Some(backend) = map.next_key::<String>()? {
+            let named = |e: A::Error| A::Error::custom(format_args!("backend `{backend}`: {e}"));
+            let batch = map.next_value().map_err(named)?;
+            if batches.iter().any(|(other, _)| *other == backend) {
+                return Err(named(A::Error::custom("twice in one stage, once is allowed")));
+            }
+            batches.push((backend, batch));
+        }
+        Ok(StageLine(batches))
+    }
+}

@@ -1,0 +1,37 @@
+//! The authors' own example trace is read completely. The data is not part of this repository: without it the test says so and passes.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use robinhood_workload::{Request, RequestStream, TraceOptions, TraceReader};
+
+fn reference_data() -> PathBuf {
+    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
+    std::env::var_os("ROBINHOOD_REFERENCE_DATA").map_or_else(default, PathBuf::from)
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_types,
+    reason = "the crate reads what it is given, the test opens the file"
+)]
+fn the_trace_of_the_artefact_is_read_completely() {
+    let path = reference_data().join("robinhood-artifact/trace.json");
+    let Ok(file) = File::open(&path) else {
+        println!("skipped: there is no {}", path.display());
+        return;
+    };
+    let mut stream = TraceReader::new(BufReader::new(file), "trace.json", TraceOptions::default());
+    let (mut request, mut requests, mut queries) = (Request::new(), 0, 0);
+    let mut last_due = request.due;
+    while stream.next_into(&mut request).unwrap() {
+        assert!(request.due >= last_due);
+        assert_eq!(request.index, requests);
+        last_due = request.due;
+        requests += 1;
+        queries += request.queries();
+    }
+    assert_eq!((requests, queries), (5_000, 15_000));
+    assert_eq!(stream.backends().len(), 2);
+}
