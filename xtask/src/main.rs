@@ -88,6 +88,10 @@ fn check_layers(root: &Path) -> Result<Findings, String> {
 
 /// Looks at every file that is tracked or would be.
 fn check_files(root: &Path) -> Result<Findings, String> {
+    if !root.join(".git").exists() {
+        let warnings = vec!["files are not checked: this is no git checkout".to_owned()];
+        return Ok(Findings { warnings, ..Findings::default() });
+    }
     let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let listed = output(root, "git", &arguments)?;
     let mut findings = Findings::default();
