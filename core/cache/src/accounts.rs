@@ -33,7 +33,6 @@ pub(crate) enum Memory {
     /// It is free for others.
     Freed,
     /// A reader still holds it: it counts against the budget until the reader drops it.
-    #[expect(dead_code, reason = "only a cache with values has readers")]
     Held,
 }
 
@@ -41,6 +40,8 @@ pub(crate) enum Memory {
 pub(crate) trait Accounts {
     /// The bytes that the list may hold.
     fn limit(&self, list: ListId) -> u64;
+    /// The bytes that the list holds.
+    fn used(&self, list: ListId) -> u64;
     /// The bytes that the list holds above its limit.
     fn debt(&self, list: ListId) -> u64;
     /// Books `bytes` on the list and on the budget, or neither. `in_place`: the caller has freed as many bytes of this
@@ -146,6 +147,10 @@ impl Accounts for LocalAccounts {
     #[inline]
     fn limit(&self, list: ListId) -> u64 {
         self.lists[list.index()].limit
+    }
+
+    fn used(&self, list: ListId) -> u64 {
+        self.lists[list.index()].used
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use robinhood_stats::Bytes;
 
 use crate::accounts::{Accounts, Layout, LocalAccounts, Memory};
 use crate::order::Order;
-use crate::room::{self, Refused};
+use crate::room::{self, InsertError};
 use crate::{ItemHandle, PartitionId, Sharing};
 
 /// Partitions, limits, debt, eviction order and byte counts of one cache.
@@ -75,11 +75,11 @@ impl Ledger {
         self.order.touch(item)
     }
 
-    /// Puts an item of `bytes` into the cache as the hottest of its
+    /// Puts an item of `bytes` (its whole weight, see [`crate::item_bytes`]) into the cache as the hottest of its
     /// partition. An item that is there already is replaced. `evicted` is called for each item that leaves for it, in the order of eviction.
     ///
     /// # Errors
-    /// When there is no room by the rules of [`Refused`]. The item is then not in the cache.
+    /// When there is no room by the rules of [`InsertError`]. The item is then not in the cache.
     #[inline]
     pub fn insert(
         &mut self,
@@ -87,7 +87,7 @@ impl Ledger {
         item: ItemHandle,
         bytes: u32,
         evicted: &mut impl FnMut(ItemHandle),
-    ) -> Result<(), Refused> {
+    ) -> Result<(), InsertError> {
         self.check(partition);
         self.remove(item);
         room::make_room(

@@ -1,32 +1,50 @@
 //! Partitioned cache with limits that change at run time.
 //!
-//! Place in the flow: the client library and the cache server keep values in a `Store`, the simulator keeps the same
+//! Place in the flow: the client library and the cache server keep values in a [`Store`], the simulator keeps the same
 //! bookkeeping without values in a [`Ledger`]; the controller moves bytes between their partitions with `set_limit`.
 //!
 //! Two layers, one algorithm. A [`Ledger`] knows partitions, limits, debt, the eviction order and bytes; it has no keys,
-//! no values and no hash. A `Store` adds the hash index, the values and threads; each of its shards keeps the same
+//! no values and no hash. A [`Store`] adds the hash index, the values and threads; each of its shards keeps the same
 //! eviction order, and both call the same code to make room (`room.rs`), so that what the simulator predicts is what the
 //! cache does.
 //!
 //! A limit changes in O(1). A partition that is then above its limit has a *debt*, which `reclaim` and later inserts pay
 //! in bounded batches, coldest first. The bytes used in all partitions never exceed the budget.
 
+use robinhood_stats::Bytes;
+
 mod accounts;
 mod ledger;
 mod order;
 mod room;
+mod store;
 
 pub use ledger::Ledger;
-pub use room::Refused;
+pub use room::InsertError;
+pub use store::{Eviction, PartitionStatistics, SHARDS_MAX, Store, StoreConfig, StoreConfigError};
 
 /// The most partitions of one cache.
 pub const PARTITIONS_MAX: usize = 1_024;
 
-/// Evictions per visit to a partition in debt: the batch in which [`Ledger::reclaim`] and `Store::reclaim` work.
+/// Evictions per visit to a partition in debt: the batch in which [`Ledger::reclaim`] and [`Store::reclaim`] work.
 pub const RECLAIM_BATCH_ITEMS: usize = 32;
 
 /// Extra evictions that each insert makes while any partition is in debt.
 pub const DEBT_EVICTIONS_PER_INSERT: u32 = 2;
+
+/// The longest key of a store, in bytes.
+pub const KEY_BYTES_MAX: usize = 65_535;
+
+/// What a store charges for an item beyond its key and its value, in bytes: list node (16), place in the index (9 a
+/// bucket, at most 7/8 of the buckets full), handle of the value (32), its reference count (24, taken at the first read),
+/// identity in front of the value (4), and the rounding and headers of two heap blocks.
+pub const ITEM_OVERHEAD_BYTES: u64 = 120;
+
+/// The weight of an item in a store: key, value and overhead. A simulator that gives a [`Ledger`] this weight evicts what
+/// a store would.
+pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> Bytes {
+    Bytes(key_bytes as u64 + value_bytes as u64 + ITEM_OVERHEAD_BYTES)
+}
 
 /// A partition's number: dense, from 0, in the order of the caller's table of backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -68,6 +68,15 @@ impl Order {
         self.tallies[partition.index()]
     }
 
+    /// The bytes of a list's items.
+    pub(crate) fn list_bytes(&self, list: ListId) -> u64 {
+        if self.layout.lists() == 1 {
+            self.tallies.iter().map(|tally| tally.bytes).sum()
+        } else {
+            self.tallies[list.index()].bytes
+        }
+    }
+
     #[inline]
     pub(crate) fn contains(&self, handle: ItemHandle) -> bool {
         self.nodes.get(self.position(handle)).is_some_and(|node| node.partition != NO_PARTITION)

@@ -17,9 +17,9 @@ use crate::accounts::{Accounts, ListId, Memory, Shortage};
 use crate::order::Order;
 use crate::{DEBT_EVICTIONS_PER_INSERT, ItemHandle, PartitionId, RECLAIM_BATCH_ITEMS};
 
-/// Why an item was not kept. A refused item is not in the cache, also not with its older bytes.
+/// Why an item was not kept. The cache then does not hold the item, also not an older version of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum InsertError {
     /// The item alone exceeds the limit of its partition.
     #[error(
         "an item of {bytes} bytes never fits under its partition's limit of {limit} bytes: raise the limit or do not cache it"
@@ -31,12 +31,20 @@ pub enum Refused {
         limit: u64,
     },
     /// The evictions that one insert may make did not free enough.
-    #[error("no room for {bytes} bytes after {evictions} evictions: insert again or later")]
-    NoRoom {
+    #[error(
+        "no room for {bytes} bytes after {evictions} evictions: go on without, insert it at its next miss"
+    )]
+    Refused {
         /// The item's size, overhead included.
         bytes: u64,
         /// The items that were evicted in vain.
         evictions: u32,
+    },
+    /// The key is longer than a store keeps.
+    #[error("a key of {bytes} bytes is too long: the most is {}", crate::KEY_BYTES_MAX)]
+    KeyTooLong {
+        /// The key's length.
+        bytes: usize,
     },
 }
 
@@ -50,11 +58,11 @@ pub(crate) fn make_room(
     bytes: u64,
     evictions_max: u32,
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
-) -> Result<(), Refused> {
+) -> Result<(), InsertError> {
     let own = order.layout().list_of(partition);
     let limit = accounts.limit(own);
     if bytes > limit {
-        return Err(Refused::TooLarge { bytes, limit });
+        return Err(InsertError::TooLarge { bytes, limit });
     }
     pay_debt(order, accounts, evicted);
     let mut own_freed = 0;
@@ -67,10 +75,10 @@ pub(crate) fn make_room(
             }
         };
         if evictions == evictions_max {
-            return Err(Refused::NoRoom { bytes, evictions });
+            return Err(InsertError::Refused { bytes, evictions });
         }
         let Some(freed) = evict_coldest(order, accounts, victim, evicted) else {
-            return Err(Refused::NoRoom { bytes, evictions });
+            return Err(InsertError::Refused { bytes, evictions });
         };
         evictions += 1;
         if victim == own {
@@ -88,36 +96,46 @@ fn pay_debt(
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) {
     if let Some(debtor) = accounts.largest_debt(|list| order.coldest(list).is_some()) {
-        evict_while_in_debt(order, accounts, debtor, DEBT_EVICTIONS_PER_INSERT as usize, evicted);
+        let items_max = DEBT_EVICTIONS_PER_INSERT as usize;
+        evict_while_in_debt(order, accounts, debtor, items_max, u128::MAX, evicted);
     }
 }
 
-/// Evicts at most `items_max` and at most [`RECLAIM_BATCH_ITEMS`] items of the list with the largest debt, as long as
-/// it is in debt. Gives the number of evictions: zero when no list that holds items is in debt.
+/// Evicts one batch of items of the list with the largest debt, as long as it is in debt: at most
+/// [`RECLAIM_BATCH_ITEMS`], less where `items_left` is then divided into equal batches, so that shards that take turns
+/// pay alike. Gives the number of evictions: zero when no list that holds items is in debt.
+///
+/// `order` may hold a part of the list only (one shard's): it then pays its share of the debt, at least one item, so that
+/// a small partition does not lose all it has in one shard.
 pub(crate) fn reclaim_batch(
     order: &mut Order,
     accounts: &mut impl Accounts,
-    items_max: usize,
+    items_left: usize,
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> usize {
+    let batches = items_left.div_ceil(RECLAIM_BATCH_ITEMS).max(1);
+    let items_max = items_left.div_ceil(batches);
     let Some(debtor) = accounts.largest_debt(|list| order.coldest(list).is_some()) else {
         return 0;
     };
-    evict_while_in_debt(order, accounts, debtor, items_max.min(RECLAIM_BATCH_ITEMS), evicted)
+    let (debt, used) = (accounts.debt(debtor), accounts.used(debtor).max(1));
+    let share = u128::from(debt) * u128::from(order.list_bytes(debtor)) / u128::from(used);
+    evict_while_in_debt(order, accounts, debtor, items_max, share.max(1), evicted)
 }
 
+/// Evicts at most `items_max` items, while the list is in debt and until `bytes_max` are freed.
 fn evict_while_in_debt(
     order: &mut Order,
     accounts: &mut impl Accounts,
     debtor: ListId,
     items_max: usize,
+    bytes_max: u128,
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> usize {
-    let mut evictions = 0;
-    while evictions < items_max
-        && accounts.debt(debtor) > 0
-        && evict_coldest(order, accounts, debtor, evicted).is_some()
-    {
+    let (mut evictions, mut freed) = (0, 0);
+    while evictions < items_max && freed < bytes_max && accounts.debt(debtor) > 0 {
+        let Some(bytes) = evict_coldest(order, accounts, debtor, evicted) else { break };
+        freed += u128::from(bytes);
         evictions += 1;
     }
     evictions

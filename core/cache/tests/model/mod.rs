@@ -110,7 +110,8 @@ impl Model {
     pub(crate) fn reclaim(&mut self, items_max: usize) -> u64 {
         self.evicted.clear();
         while let Some(debtor) = self.largest_debtor().filter(|_| self.evicted.len() < items_max) {
-            let batch = RECLAIM_BATCH_ITEMS.min(items_max - self.evicted.len());
+            let items_left = items_max - self.evicted.len();
+            let batch = items_left.div_ceil(items_left.div_ceil(RECLAIM_BATCH_ITEMS));
             self.evict_while_in_debt(debtor, batch);
         }
         (0..self.lists.len()).map(|list| self.list_debt(list)).sum()
@@ -125,10 +126,6 @@ impl Model {
         let items = &self.lists[self.list_of(partition)].1;
         let own = items.iter().filter(|(item, _)| partition_of(*item) == partition);
         own.fold((0, 0), |(items, used), (_, bytes)| (items + 1, used + bytes))
-    }
-
-    pub(crate) fn contains(&self, item: u32) -> bool {
-        self.position(item).is_some()
     }
 
     pub(crate) fn limit(&self, partition: PartitionId) -> u64 {

@@ -1,0 +1,352 @@
+//! The cache that holds values: hash index, bytes and threads around the ledger's algorithm.
+//!
+//! Place in the flow: the client library looks a query up here before it asks the backend; the controller sets limits
+//! and a thread of the shell calls [`Store::reclaim`] until no debt is left.
+//!
+//! # Concurrency
+//! An item belongs to the shard that its hash names; a shard is one mutex around index, values and eviction order. Limits
+//! and bytes of a partition are atomic and common to all shards, so that a partition can use its whole limit whatever its
+//! keys hash to. An insert reserves its bytes by compare-and-swap within the budget before the item is visible: the sum
+//! never exceeds the budget in any interleaving. No lock is held for more than [`crate::RECLAIM_BATCH_ITEMS`] + 2 evictions, and
+//! memory is given back to the allocator outside of it.
+//!
+//! With one shard eviction is exactly coldest first per partition; with more, each insert evicts the coldest of its own
+//! shard's part of the partition.
+//!
+//! # Bytes
+//! A value is copied once, at insert, next to its key into one allocation of its exact size, so that a small value never
+//! keeps a large network buffer alive. A `get` clones a handle and copies nothing. A value that a reader still holds
+//! after its eviction stays booked on the budget (not on its partition) until the reader has dropped it and a later
+//! insert or reclaim of the same shard has seen that.
+//!
+//! # Pauses
+//! The index of a shard is cut into segments that grow one at a time and at most to some 16,384 items when items are of 128 bytes or
+//! more (`docs/results/cache-bench.md` has the measured pause). The vectors of nodes and values double as a whole; that copies nothing where the
+//! allocator can remap pages.
+
+mod accounts;
+mod index;
+mod shard;
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::Bytes as Value;
+use foldhash::quality::FixedState;
+use robinhood_stats::Bytes;
+
+use crate::accounts::Layout;
+use crate::{InsertError, KEY_BYTES_MAX, PARTITIONS_MAX, PartitionId, Sharing};
+use accounts::SharedAccounts;
+use shard::{Identity, Leaving, Shard};
+
+/// The most shards of one store.
+pub const SHARDS_MAX: usize = 1_024;
+
+/// Which item of a partition goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Eviction {
+    /// The one that was used least recently.
+    #[default]
+    Lru,
+}
+
+/// What a store is made of. [`Self::new`] gives the defaults; change fields before [`Store::new`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// The most bytes that all items together may use, overhead included. Above 0.
+    pub budget: Bytes,
+    /// The number of partitions, 1 to [`PARTITIONS_MAX`].
+    pub partitions: usize,
+    /// How partitions share the budget.
+    pub sharing: Sharing,
+    /// The number of shards, 1 to 1,024: several times the number of threads. With 1, eviction is exact.
+    pub shards: usize,
+    /// The eviction rule.
+    pub eviction: Eviction,
+    /// The most items that one insert evicts for its own bytes.
+    pub evictions_per_insert_max: u32,
+    /// Seed of the hash. Draw it at random where strangers choose keys; keep it fixed to repeat a run.
+    pub seed: u64,
+}
+
+/// A configuration that cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreConfigError {
+    /// No bytes to hold anything.
+    #[error("a cache needs a budget above 0 bytes")]
+    NoBudget,
+    /// Too few or too many partitions.
+    #[error("a cache has 1 to {PARTITIONS_MAX} partitions, not {0}")]
+    Partitions(usize),
+    /// Too few or too many shards.
+    #[error("a cache has 1 to {SHARDS_MAX} shards, not {0}")]
+    Shards(usize),
+}
+
+/// What a store knows about one partition. Counts are since the store was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStatistics {
+    /// Bytes allowed; in a shared cache those of all partitions together.
+    pub limit: Bytes,
+    /// Bytes of the partition's items.
+    pub used: Bytes,
+    /// Bytes above the limit; in a shared cache those of all partitions together.
+    pub debt: Bytes,
+    /// Items held.
+    pub items: u64,
+    /// Lookups that found their item.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Items accepted.
+    pub inserts: u64,
+    /// Items evicted, for whichever reason.
+    pub evictions: u64,
+    /// Inserts that were not accepted.
+    pub refused: u64,
+}
+
+/// A partitioned cache for many threads.
+///
+/// # Panics
+/// All methods that take a [`PartitionId`] panic when the cache has no such partition.
+#[derive(Debug)]
+pub struct Store {
+    shards: Box<[Padded]>,
+    accounts: SharedAccounts,
+    layout: Layout,
+    hasher: FixedState,
+    evictions_per_insert_max: u32,
+    /// Batches by reclaims: shards take turns.
+    reclaim_turn: AtomicUsize,
+}
+
+/// Two shards never share a cache line, nor a pair that is fetched together.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+impl StoreConfig {
+    /// A store of `budget` bytes in `partitions` partitions with 16 shards, LRU, at most 32 evictions an insert and a
+    /// fixed seed.
+    pub const fn new(budget: Bytes, partitions: usize) -> Self {
+        Self {
+            budget,
+            partitions,
+            sharing: Sharing::Partitioned,
+            shards: 16,
+            eviction: Eviction::Lru,
+            evictions_per_insert_max: 32,
+            seed: 0x51ab_1e0f_7a11_0c8e,
+        }
+    }
+}
+
+impl Store {
+    /// An empty store. Limits start equal and sum to the budget.
+    ///
+    /// # Errors
+    /// When the configuration is out of its ranges.
+    pub fn new(config: &StoreConfig) -> Result<Self, StoreConfigError> {
+        if config.budget == Bytes::ZERO {
+            return Err(StoreConfigError::NoBudget);
+        }
+        if !(1..=PARTITIONS_MAX).contains(&config.partitions) {
+            return Err(StoreConfigError::Partitions(config.partitions));
+        }
+        if !(1..=SHARDS_MAX).contains(&config.shards) {
+            return Err(StoreConfigError::Shards(config.shards));
+        }
+        let Eviction::Lru = config.eviction;
+        let layout = Layout::new(config.partitions, config.sharing);
+        let hasher = FixedState::with_seed(config.seed);
+        let shard_bytes = config.budget.0 / config.shards as u64;
+        let shard = || Padded(Mutex::new(Shard::new(layout, hasher.clone(), shard_bytes)));
+        Ok(Self {
+            shards: (0..config.shards).map(|_| shard()).collect(),
+            accounts: SharedAccounts::new(layout, config.budget),
+            layout,
+            hasher,
+            evictions_per_insert_max: config.evictions_per_insert_max,
+            reclaim_turn: AtomicUsize::new(0),
+        })
+    }
+
+    /// The value of `key`, which becomes the last of its partition to be evicted. `None` is a miss.
+    #[inline]
+    pub fn get(&self, partition: PartitionId, key: &[u8]) -> Option<Value> {
+        let identity = self.identity(partition, key);
+        self.lock(identity.hash).get(&identity)
+    }
+
+    /// Keeps a copy of `value` under `key`, in place of an older one.
+    ///
+    /// # Errors
+    /// When there is no room by the rules of [`InsertError`]. The store then holds nothing under this key.
+    pub fn insert(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), InsertError> {
+        self.insert_with(partition, key, value, |_, _| ())
+    }
+
+    /// Like [`Self::insert`], and calls `evicted` with partition and key of each item that left for it, in the order of
+    /// eviction, after all locks are released.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn insert_with(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        value: &[u8],
+        evicted: impl FnMut(PartitionId, &[u8]),
+    ) -> Result<(), InsertError> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(InsertError::KeyTooLong { bytes: key.len() });
+        }
+        let identity = self.identity(partition, key);
+        let blob = shard::blob(&identity, value); // copies, and may wait for memory: before the lock
+        let mut leaving = Leaving::default();
+        let kept = self.lock(identity.hash).insert(
+            &identity,
+            blob,
+            &self.accounts,
+            self.evictions_per_insert_max,
+            &mut leaving,
+        );
+        leaving.for_each_evicted(evicted);
+        kept
+    }
+
+    /// Forgets `key`. False when it was not there.
+    pub fn remove(&self, partition: PartitionId, key: &[u8]) -> bool {
+        let identity = self.identity(partition, key);
+        let mut leaving = Leaving::default();
+        self.lock(identity.hash).remove(&identity, &self.accounts, &mut leaving)
+    }
+
+    /// Changes the limit of a partition, in O(1): nothing is evicted now. A partition above its new limit is in debt until
+    /// inserts or [`Self::reclaim`] have paid. In a shared cache this is the limit of all, whichever partition is named.
+    ///
+    /// Limits may sum to more than the budget for a while (a grow that comes before its shrink): the budget holds.
+    pub fn set_limit(&self, partition: PartitionId, limit: Bytes) {
+        self.check(partition);
+        self.accounts.set_limit(self.layout.list_of(partition), limit);
+    }
+
+    /// Pays debt by evicting at most `items_max` items, and books what readers have dropped meanwhile. A shard is locked
+    /// for at most [`crate::RECLAIM_BATCH_ITEMS`] evictions at a time; shards take turns. Gives the debt that is left, zero when
+    /// none: call it again, after other work, until then.
+    pub fn reclaim(&self, items_max: usize) -> Bytes {
+        self.reclaim_with(items_max, |_, _| ())
+    }
+
+    /// Like [`Self::reclaim`], and calls `evicted` with partition and key of each evicted item, in the order of eviction,
+    /// while no lock is held.
+    pub fn reclaim_with(
+        &self,
+        items_max: usize,
+        mut evicted: impl FnMut(PartitionId, &[u8]),
+    ) -> Bytes {
+        let mut items_left = items_max;
+        let mut idle_shards = 0;
+        while items_left > 0 && idle_shards < self.shards.len() && self.accounts.reclaimable() {
+            let turn = self.reclaim_turn.fetch_add(1, Ordering::Relaxed);
+            let shard = &self.shards[turn % self.shards.len()];
+            let mut leaving = Leaving::default();
+            let evictions = lock(shard).reclaim_batch(&self.accounts, items_left, &mut leaving);
+            leaving.for_each_evicted(&mut evicted);
+            items_left -= evictions;
+            idle_shards = if evictions == 0 { idle_shards + 1 } else { 0 };
+        }
+        Bytes(self.accounts.debt_total())
+    }
+
+    /// Counts of one partition. Locks each shard once, one after the other: counts of a busy store are of slightly
+    /// different moments.
+    pub fn statistics(&self, partition: PartitionId) -> PartitionStatistics {
+        self.check(partition);
+        let list = self.layout.list_of(partition);
+        let mut statistics = PartitionStatistics {
+            limit: self.limit(partition),
+            debt: Bytes(self.accounts.debt(list)),
+            ..PartitionStatistics::default()
+        };
+        for shard in &self.shards {
+            lock(shard).add_statistics(partition, &mut statistics);
+        }
+        statistics
+    }
+
+    /// The partition's limit; in a shared cache the limit of all.
+    pub fn limit(&self, partition: PartitionId) -> Bytes {
+        self.check(partition);
+        Bytes(self.accounts.limit(self.layout.list_of(partition)))
+    }
+
+    /// The bytes that all items use, those that readers still hold after eviction included: never above the budget.
+    pub fn used_total(&self) -> Bytes {
+        Bytes(self.accounts.used_total())
+    }
+
+    /// The bytes of evicted values that readers still held when last looked at.
+    pub fn held_by_readers(&self) -> Bytes {
+        Bytes(self.accounts.held())
+    }
+
+    /// The most bytes that all items together may use.
+    pub fn budget(&self) -> Bytes {
+        Bytes(self.accounts.budget())
+    }
+
+    /// The number of partitions.
+    pub fn partitions(&self) -> usize {
+        self.layout.partitions()
+    }
+
+    /// What an item of this key and value weighs.
+    pub const fn item_bytes(&self, key: &[u8], value: &[u8]) -> Bytes {
+        crate::item_bytes(key.len(), value.len())
+    }
+
+    #[inline]
+    fn identity<'a>(&self, partition: PartitionId, key: &'a [u8]) -> Identity<'a> {
+        self.check(partition);
+        Identity { hash: hash(&self.hasher, partition, key), partition, key }
+    }
+
+    #[inline]
+    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // The highest bits choose the shard; the index uses others.
+        let shard = ((hash >> 32) * self.shards.len() as u64) >> 32;
+        lock(&self.shards[shard as usize])
+    }
+
+    #[inline]
+    fn check(&self, partition: PartitionId) {
+        let partitions = self.layout.partitions();
+        assert!(
+            partition.index() < partitions,
+            "{partition:?} in a cache of {partitions} partitions"
+        );
+    }
+}
+
+#[inline]
+fn lock(shard: &Padded) -> MutexGuard<'_, Shard> {
+    shard.0.lock().expect("a thread panicked while it changed this shard: its counts are lost")
+}
+
+#[inline]
+fn hash(hasher: &FixedState, partition: PartitionId, key: &[u8]) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write(key);
+    hasher.write_u16(partition.0);
+    hasher.finish()
+}
