@@ -5,11 +5,9 @@
 //! a [`Backend`] serves it with threads, first come first served, each batch held back by a [`ResourceLimit`].
 
 mod backend;
-mod clock;
 mod limit;
 mod work;
 
 pub use backend::{Backend, BackendError, BackendSettings, BackendStatistics, StartError};
-pub use clock::Clock;
 pub use limit::{BatchId, ResourceLimit};
 pub use work::{Catalogue, Work, WorkError, WorkKind};

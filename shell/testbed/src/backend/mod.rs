@@ -10,6 +10,7 @@ mod server;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,10 +21,10 @@ use tokio::sync::oneshot;
 
 pub use statistics::BackendStatistics;
 
-use crate::clock::Clock;
 use crate::limit::{BatchId, ResourceLimit};
 use crate::work::{Catalogue, WorkError};
 use queue::{Job, Queue};
+use robinhood_load_tester::RunClock;
 
 /// The size of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl Backend {
         settings: BackendSettings,
         catalogue: &Catalogue,
         limit: &Arc<dyn ResourceLimit>,
-        clock: Clock,
+        clock: RunClock,
     ) -> Result<Self, StartError> {
         let name = settings.name.clone();
         if settings.servers == 0 {

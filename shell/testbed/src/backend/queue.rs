@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use robinhood_stats::{Instant, Nanos};
@@ -11,9 +12,9 @@ use tokio::sync::oneshot;
 
 use super::statistics::{BackendStatistics, Counters};
 use super::{BackendError, BackendSettings};
-use crate::clock::Clock;
 use crate::limit::BatchId;
 use crate::work::WorkError;
+use robinhood_load_tester::RunClock;
 
 pub(super) type Answer = Result<Vec<Bytes>, WorkError>;
 
@@ -57,7 +58,7 @@ struct State {
 /// Queue, servers' states and counters of one backend.
 pub(super) struct Queue {
     settings: BackendSettings,
-    clock: Clock,
+    clock: RunClock,
     state: Mutex<State>,
     /// A batch has arrived, or the backend closes.
     arrival: Condvar,
@@ -80,7 +81,7 @@ impl Job {
 }
 
 impl Queue {
-    pub(super) fn new(settings: BackendSettings, clock: Clock) -> Self {
+    pub(super) fn new(settings: BackendSettings, clock: RunClock) -> Self {
         let state = State {
             waiting: VecDeque::new(),
             servers: vec![None; settings.servers],
@@ -96,7 +97,7 @@ impl Queue {
         &self.settings
     }
 
-    pub(super) const fn clock(&self) -> Clock {
+    pub(super) const fn clock(&self) -> RunClock {
         self.clock
     }
 
@@ -168,11 +169,11 @@ impl Queue {
             if state.closed {
                 return Err(Closed);
             }
-            let left = self.clock.until(end);
-            if left.is_zero() {
+            let left = end.since(self.clock.now());
+            if left == Nanos::ZERO {
                 return Ok(());
             }
-            let woken = self.change.wait_timeout(state, left);
+            let woken = self.change.wait_timeout(state, Duration::from_nanos(left.0));
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

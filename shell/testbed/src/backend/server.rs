@@ -9,7 +9,7 @@ use std::sync::Arc;
 use robinhood_stats::{Instant, Nanos};
 
 use super::queue::{Closed, Queue, Served};
-use crate::clock::{lower_timer_slack, nanos};
+use super::timer::{lower_timer_slack, nanos};
 use crate::limit::{BatchId, ResourceLimit};
 use crate::work::Work;
 

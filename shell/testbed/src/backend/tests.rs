@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use robinhood_load_tester::RunClock;
 use robinhood_stats::Instant;
 
 use super::*;
@@ -16,7 +17,7 @@ fn settings(servers: usize, queue_max: usize) -> BackendSettings {
 fn backend(servers: usize, queue_max: usize, limit: impl ResourceLimit + 'static) -> Backend {
     let catalogue = Catalogue::build(WorkKind::Lookup, 1, &SIZES).unwrap();
     let limit: Arc<dyn ResourceLimit> = Arc::new(limit);
-    Backend::start(settings(servers, queue_max), &catalogue, &limit, Clock::start_now()).unwrap()
+    Backend::start(settings(servers, queue_max), &catalogue, &limit, RunClock::start()).unwrap()
 }
 
 fn constant(service: Nanos) -> impl ResourceLimit {
@@ -211,6 +212,6 @@ fn a_backend_without_servers_does_not_start() {
     let catalogue = Catalogue::build(WorkKind::Lookup, 1, &SIZES).unwrap();
     let limit: Arc<dyn ResourceLimit> = Arc::new(constant(Nanos::ZERO));
     let error =
-        Backend::start(settings(0, 1), &catalogue, &limit, Clock::start_now()).err().unwrap();
+        Backend::start(settings(0, 1), &catalogue, &limit, RunClock::start()).err().unwrap();
     assert_eq!(error.to_string(), "b has no servers: give it at least one");
 }
