@@ -5,9 +5,13 @@
 //! a [`Backend`] serves it with threads, first come first served, each batch held back by a [`ResourceLimit`].
 
 mod backend;
+mod check;
+mod dataset;
 mod limit;
 mod work;
 
 pub use backend::{Backend, BackendError, BackendSettings, BackendStatistics, StartError};
-pub use limit::{BatchId, ResourceLimit};
-pub use work::{Catalogue, Work, WorkError, WorkKind};
+pub use check::{CheckError, MachineCheck, WorkCost};
+pub use dataset::{Dataset, DatasetError, KEYS_MAX};
+pub use limit::{BatchId, ResourceLimit, ServiceLimit};
+pub use work::{Catalogue, Work, WorkError};

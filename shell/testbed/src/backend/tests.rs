@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use robinhood_load_tester::RunClock;
 use robinhood_stats::Instant;
+use robinhood_workload::BackendKind;
 
 use super::*;
-use crate::work::WorkKind;
 
 const SIZES: [u32; 100] = [64; 100];
 
@@ -15,7 +15,7 @@ fn settings(servers: usize, queue_max: usize) -> BackendSettings {
 }
 
 fn backend(servers: usize, queue_max: usize, limit: impl ResourceLimit + 'static) -> Backend {
-    let catalogue = Catalogue::build(WorkKind::Lookup, 1, &SIZES).unwrap();
+    let catalogue = Catalogue::build(BackendKind::Lookup, 1, &SIZES).unwrap();
     let limit: Arc<dyn ResourceLimit> = Arc::new(limit);
     Backend::start(settings(servers, queue_max), &catalogue, &limit, RunClock::start()).unwrap()
 }
@@ -209,7 +209,7 @@ fn utilisation_is_that_of_the_model() {
 
 #[test]
 fn a_backend_without_servers_does_not_start() {
-    let catalogue = Catalogue::build(WorkKind::Lookup, 1, &SIZES).unwrap();
+    let catalogue = Catalogue::build(BackendKind::Lookup, 1, &SIZES).unwrap();
     let limit: Arc<dyn ResourceLimit> = Arc::new(constant(Nanos::ZERO));
     let error =
         Backend::start(settings(0, 1), &catalogue, &limit, RunClock::start()).err().unwrap();

@@ -14,18 +14,7 @@ mod lookup;
 use std::sync::Arc;
 
 use bytes::Bytes;
-
-/// The kinds of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkKind {
-    /// A read of an embedded key-value store's B-tree.
-    Lookup,
-    /// An SQL query that joins three tables by their indexes.
-    Join,
-    /// A product of user factors and item factors, and the best items of each user.
-    Compute,
-}
+use robinhood_workload::BackendKind;
 
 /// Why a batch has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +63,7 @@ pub trait Work: Send {
 /// The data of one backend, ready to be read by any number of servers. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalogue {
-    kind: WorkKind,
+    kind: BackendKind,
     keys: u32,
     data: Data,
 }
@@ -94,18 +83,18 @@ impl Catalogue {
     ///
     /// # Panics
     /// When there are more than 2^32 - 1 keys.
-    pub fn build(kind: WorkKind, seed: u64, sizes: &[u32]) -> Result<Self, WorkError> {
+    pub fn build(kind: BackendKind, seed: u64, sizes: &[u32]) -> Result<Self, WorkError> {
         let keys = u32::try_from(sizes.len()).expect("keys are 32-bit numbers");
         let data = match kind {
-            WorkKind::Lookup => Data::Lookup(Arc::new(lookup::Table::build(seed, sizes)?)),
-            WorkKind::Join => Data::Join(Arc::new(join::Database::build(seed, sizes)?)),
-            WorkKind::Compute => Data::Compute(Arc::new(compute::Factors::build(seed, sizes))),
+            BackendKind::Lookup => Data::Lookup(Arc::new(lookup::Table::build(seed, sizes)?)),
+            BackendKind::Join => Data::Join(Arc::new(join::Database::build(seed, sizes)?)),
+            BackendKind::Compute => Data::Compute(Arc::new(compute::Factors::build(seed, sizes))),
         };
         Ok(Self { kind, keys, data })
     }
 
     /// What reading it means.
-    pub const fn kind(&self) -> WorkKind {
+    pub const fn kind(&self) -> BackendKind {
         self.kind
     }
 
@@ -131,7 +120,7 @@ impl Catalogue {
 mod tests {
     use super::*;
 
-    const KINDS: [WorkKind; 3] = [WorkKind::Lookup, WorkKind::Join, WorkKind::Compute];
+    const KINDS: [BackendKind; 3] = [BackendKind::Lookup, BackendKind::Join, BackendKind::Compute];
 
     fn sizes(keys: u32) -> Vec<u32> {
         (0..keys).map(|key| 8 + key.wrapping_mul(2_654_435_761) % 3_000).collect()
