@@ -33,6 +33,7 @@ pub mod recorder;
 pub mod schedule;
 pub mod summary;
 pub mod thread;
+mod wake;
 
 pub use clock::{RunClock, Timer};
 pub use cpu::{CpuMeter, CpuShare};

@@ -1,4 +1,4 @@
-//! Keeps due times: sleep until shortly before, spin the rest, call back.
+//! Keeps due times: sleep until shortly before, spin through the rest, call back.
 //!
 //! Place in the flow: schedule -> **pacer** -> callback of the caller, which starts the request. Every request of the
 //! schedule is handed over exactly once; one whose time has passed goes at once. The thread that runs this is itself a
@@ -17,6 +17,7 @@ use crate::clock::{RunClock, Timer, nanos_of};
 use crate::schedule::Schedule;
 use crate::summary::Percentiles;
 use crate::thread::{Priority, ThreadSetup};
+use crate::wake::WakeMargin;
 
 /// Sleeps are cut into pieces of this length, so that a request to stop is seen.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
@@ -86,10 +87,10 @@ impl Pacer {
         Self { clock, spin_max: Nanos::from_micros(60), cpu: None, priority: Priority::RealTime }
     }
 
-    /// The longest time to spin for one request, 60 us by default; zero means to sleep only. It must cover the time
-    /// that the system takes to wake a thread, or sends are late by the rest; it costs up to this much processor time a
-    /// request, which on a machine with few processors is taken from the system under test. At high rates give less:
-    /// a real-time thread that uses over 95 % of a processor is stopped by Linux for up to 50 ms.
+    /// The longest time to spin for one request, 60 us by default; zero means to sleep only. How long it really spins
+    /// follows what sleeps turn out to need. Spinning costs processor time that a machine with few processors takes from
+    /// the system under test, and a real-time thread that uses over 95 % of a processor is stopped by Linux for up to
+    /// 50 ms: give less above 50,000 requests a second.
     #[must_use]
     pub const fn spin_max(mut self, spin_max: Nanos) -> Self {
         self.spin_max = spin_max;
@@ -171,9 +172,10 @@ where
         cpu: Nanos::ZERO,
         thread: ThreadSetup::default(),
     };
+    let mut margin = WakeMargin::new(spin_max);
     for (due, payload) in schedule {
         report.scheduled += 1;
-        let (now, waited) = wait(timer, due, spin_max, stop);
+        let (now, waited) = wait(timer, due, &mut margin, stop);
         report.ended = now;
         if stop.load(Ordering::Relaxed) {
             report.stopped = true;
@@ -197,19 +199,22 @@ where
 fn wait(
     timer: &mut impl Timer,
     due: Instant,
-    spin_max: Nanos,
+    margin: &mut WakeMargin,
     stop: &AtomicBool,
 ) -> (Instant, bool) {
     let mut now = timer.now();
     let waited = now < due;
+    let early = margin.margin(); // the same through one wait, so that it ends with one sleep
     while now < due && !stop.load(Ordering::Relaxed) {
-        let left = due.since(now);
-        if left > spin_max {
-            timer.sleep_until(due.saturating_sub(spin_max).min(now + SLEEP_MAX));
+        if due.since(now) > early {
+            let wake = due.saturating_sub(early).min(now + SLEEP_MAX);
+            timer.sleep_until(wake);
+            now = timer.now();
+            margin.handle_oversleep(now.since(wake));
         } else {
             timer.spin();
+            now = timer.now();
         }
-        now = timer.now();
     }
     (now, waited)
 }

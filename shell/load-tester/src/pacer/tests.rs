@@ -110,7 +110,8 @@ fn lateness_counts_all_and_timer_lateness_only_requests_that_were_waited_for() {
 fn a_spin_is_never_longer_than_its_limit() {
     let mut timer = FakeTimer::new(0);
     send_times(&mut timer, &[1_000_000; 20], &[0]);
-    assert_eq!((timer.sleeps.len(), timer.spins), (20, 20 * 100));
+    assert_eq!(timer.sleeps.len(), 20);
+    assert!((1..=20 * 100).contains(&timer.spins), "{} spins of 10 ns", timer.spins);
 }
 
 #[test]
