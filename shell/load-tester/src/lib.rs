@@ -21,7 +21,7 @@
 //!     }
 //! });
 //! let summary = recorder.summary(clock.now());
-//! assert_eq!((pacing.scheduled, summary.sent, summary.completed), (50, 50, 50));
+//! assert_eq!((pacing.scheduled, summary.counts.sent, summary.counts.completed), (50, 50, 50));
 //! ```
 //!
 //! What this crate does not do: it knows no protocol and no workload, and it judges no difference between two runs.

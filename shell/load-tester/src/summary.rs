@@ -178,13 +178,6 @@ impl Summary {
     }
 }
 
-impl std::ops::Deref for Summary {
-    type Target = Counts;
-    fn deref(&self) -> &Counts {
-        &self.counts
-    }
-}
-
 fn warnings(counts: Counts, latency: &Percentiles, lateness: &Percentiles) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let Counts { sent, refused, unfinished, .. } = counts;

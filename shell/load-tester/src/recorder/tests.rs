@@ -27,12 +27,12 @@ fn a_request_that_hangs_is_seen_before_it_returns_and_counts_with_its_wait() {
     assert_eq!((step.counts.unfinished, step.oldest), (1, Nanos::from_millis(1_000)));
     assert_eq!(step.latency.count(), 1);
     let summary = recorder.summary(at(2_005));
-    assert_eq!((summary.unfinished, summary.latency_us.max), (1, Some(2_000_000.0)));
+    assert_eq!((summary.counts.unfinished, summary.latency_us.max), (1, Some(2_000_000.0)));
     assert_eq!(summary.service_us.max, Some(1_999_000.0));
     // The wait so far is a view: the end replaces it.
     recorder.finish(hanging, at(3_005), End::TimedOut);
     let summary = recorder.summary(at(9_000));
-    assert_eq!((summary.timed_out, summary.unfinished), (1, 0));
+    assert_eq!((summary.counts.timed_out, summary.counts.unfinished), (1, 0));
     assert_eq!(summary.latency_us.max, Some(3_000_000.0));
 }
 
@@ -40,7 +40,7 @@ fn a_request_that_hangs_is_seen_before_it_returns_and_counts_with_its_wait() {
 fn a_dropped_ticket_leaves_its_request_unfinished() {
     let recorder = Recorder::new(RecorderConfig::default());
     drop(recorder.sent(at(1), at(1)).unwrap());
-    assert_eq!(recorder.summary(at(2)).unfinished, 1);
+    assert_eq!(recorder.summary(at(2)).counts.unfinished, 1);
 }
 
 #[test]
@@ -170,8 +170,11 @@ fn nothing_is_lost_between_threads_that_send_finish_and_take_steps() {
     });
     add(&mut steps, &recorder.take_step(Instant(REQUESTS * 1_000)).counts);
     let summary = recorder.summary(Instant(REQUESTS * 1_000));
-    assert_eq!((summary.sent, summary.unfinished, recorder.in_flight()), (REQUESTS, 0, 0));
-    assert_eq!(summary.completed, REQUESTS.div_ceil(3));
+    assert_eq!(
+        (summary.counts.sent, summary.counts.unfinished, recorder.in_flight()),
+        (REQUESTS, 0, 0)
+    );
+    assert_eq!(summary.counts.completed, REQUESTS.div_ceil(3));
     assert_eq!(summary.counts, steps);
     assert_eq!(summary.service_us.max, Some(0.5));
 }
