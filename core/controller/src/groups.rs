@@ -1,0 +1,113 @@
+//! Interdependent backends as one partition to the policy.
+//!
+//! Place in the flow: around the policy. It sees one entry for each group, named after the first member; what it gives to a group is
+//! divided among the members by their misses. Every member still pays its own tax, so inside a group, too, the limits
+//! follow the misses at the pace of the step.
+
+use robinhood_stats::{BackendName, Bytes};
+
+use crate::allocation::Allocation;
+use crate::apportion::apportion;
+use crate::observation::{BackendObservation, Observation};
+
+/// Which partition is in which group, for the partitions there are.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups {
+    /// For each partition the index of its group. Groups are numbered by their first member.
+    group_of: Vec<usize>,
+    count: usize,
+}
+
+impl Groups {
+    /// `names` are sorted; members without a partition do not count. `None` when every group has one member.
+    pub(crate) fn new(configured: &[Vec<BackendName>], names: &[&BackendName]) -> Option<Self> {
+        let mut number_of = vec![None; configured.len()];
+        let (mut group_of, mut count) = (Vec::with_capacity(names.len()), 0);
+        for &name in names {
+            let group = configured.iter().position(|group| group.contains(name));
+            let known = group.and_then(|group| number_of[group]);
+            let number = known.unwrap_or(count);
+            if known.is_none() {
+                count += 1;
+            }
+            if let Some(group) = group {
+                number_of[group] = Some(number);
+            }
+            group_of.push(number);
+        }
+        (count < names.len()).then_some(Self { group_of, count })
+    }
+
+    /// What the policy sees. Counts add up; the P99 is that of the slowest member, a lower bound of the group's.
+    pub(crate) fn merge(&self, observation: &Observation) -> Observation {
+        let mut merged: Vec<BackendObservation> = Vec::with_capacity(self.count);
+        for (backend, &group) in observation.backends.iter().zip(&self.group_of) {
+            let Some(sum) = merged.get_mut(group) else {
+                merged.push(backend.clone());
+                continue;
+            };
+            sum.limit += backend.limit;
+            sum.used += backend.used;
+            sum.queries += backend.queries;
+            sum.hits += backend.hits;
+            sum.misses += backend.misses;
+            sum.rbc += backend.rbc;
+            sum.miss_batch_p99 = sum.miss_batch_p99.max(backend.miss_batch_p99);
+        }
+        Observation { backends: merged, ..observation.clone() }
+    }
+
+    /// Weights of groups as weights of partitions: a group's is divided by misses, evenly when there are none.
+    pub(crate) fn divide_weights(&self, weights: &[f64], observation: &Observation) -> Vec<f64> {
+        assert_eq!(weights.len(), self.count, "one weight for each group");
+        let shares = self.miss_shares(observation);
+        let mut sums = vec![0_u64; self.count];
+        for (&share, &group) in shares.iter().zip(&self.group_of) {
+            sums[group] += share;
+        }
+        let divide =
+            |(&share, &group): (&u64, &usize)| weights[group] * (share as f64 / sums[group] as f64);
+        shares.iter().zip(&self.group_of).map(divide).collect()
+    }
+
+    /// A target for groups as one for partitions: a group's limit is divided by misses, to the byte. Groups that the target does not
+    /// know are left out, as the policy left them.
+    pub(crate) fn divide_target(
+        &self,
+        target: &Allocation,
+        observation: &Observation,
+    ) -> Allocation {
+        let shares = self.miss_shares(observation);
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); self.count];
+        for (index, &group) in self.group_of.iter().enumerate() {
+            members[group].push(index);
+        }
+        let name = |index: usize| &observation.backends[index].name;
+        let mut divided = Vec::with_capacity(self.group_of.len());
+        for members in members {
+            let Some(limit) = target.get(name(members[0])) else { continue };
+            let weights: Vec<u64> = members.iter().map(|&member| shares[member]).collect();
+            let limits = apportion(limit.0, &weights);
+            divided.extend(
+                members
+                    .iter()
+                    .zip(limits)
+                    .map(|(&member, bytes)| (name(member).clone(), Bytes(bytes))),
+            );
+        }
+        divided.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        Allocation::from_sorted(divided)
+    }
+
+    /// Misses by partition, or ones in groups without a miss.
+    fn miss_shares(&self, observation: &Observation) -> Vec<u64> {
+        let mut sums = vec![0_u64; self.count];
+        for (backend, &group) in observation.backends.iter().zip(&self.group_of) {
+            sums[group] += backend.misses;
+        }
+        let share = |(backend, &group): (&BackendObservation, &usize)| {
+            if sums[group] == 0 { 1 } else { backend.misses }
+        };
+        observation.backends.iter().zip(&self.group_of).map(share).collect()
+    }
+}

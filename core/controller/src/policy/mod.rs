@@ -1,0 +1,144 @@
+//! What a policy is, and the list of those there are.
+//!
+//! Place in the flow: between the observation and the redistribution. A policy only returns a value; the controller
+//! applies the gap rule, the step, floors, caps and carry to whatever it proposes, so no policy can break the cache.
+
+mod equal;
+mod fixed;
+mod robinhood;
+
+use std::fmt;
+use std::str::FromStr;
+
+use robinhood_stats::{BackendName, Bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::Allocation;
+use crate::holds::HoldReason;
+use crate::observation::Observation;
+
+pub use equal::Equal;
+pub use fixed::Fixed;
+pub use robinhood::RobinHood;
+
+/// What a policy wants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Proposal {
+    /// Tax everybody, and share the pot in these proportions: one number from 0 up for each entry of
+    /// [`Observation::backends`], in that order. All zero: no tax, no move.
+    Weights(Vec<f64>),
+    /// Approach this allocation by at most the step in each period.
+    Target(Allocation),
+    /// Leave the limits as they are.
+    Hold(HoldReason),
+}
+
+/// One miss, for policies that learn from each.
+#[derive(Clone, Copy, Debug)]
+pub struct Miss<'a> {
+    /// Whose key was missed.
+    pub backend: &'a BackendName,
+    /// Bytes of the object.
+    pub bytes: Bytes,
+}
+
+/// Turns observations into proposals.
+pub trait Policy: Send {
+    /// The name under which people choose it.
+    fn name(&self) -> &'static str;
+
+    /// What to do about `observation`. Must depend on nothing else but the policy's own state, which only earlier calls
+    /// of this trait may have changed.
+    fn propose(&mut self, observation: &Observation) -> Proposal;
+
+    /// Called at every miss, for policies that learn from single misses. Most do not.
+    fn on_miss(&mut self, _miss: Miss<'_>) {}
+}
+
+/// The policies by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyKind {
+    /// The paper's: tax all, give to those that block requests.
+    Robinhood,
+    /// Fixed limits (TAO++).
+    Static,
+    /// The same bytes for everybody.
+    Equal,
+    /// One LRU for all backends (OneRF): a mode of the cache, without partitions and without a controller.
+    Shared,
+}
+
+/// A name that is no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown policy `{name}`: choose one of robinhood, static, equal, shared")]
+pub struct UnknownPolicy {
+    /// What was given.
+    pub name: String,
+}
+
+impl PolicyKind {
+    /// All kinds, the paper's first.
+    pub const ALL: [Self; 4] = [Self::Robinhood, Self::Static, Self::Equal, Self::Shared];
+
+    /// The name as people write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Robinhood => "robinhood",
+            Self::Static => "static",
+            Self::Equal => "equal",
+            Self::Shared => "shared",
+        }
+    }
+
+    /// The policy, or `None` for a cache without partitions. `start` is what `static` keeps.
+    pub fn build(self, start: &Allocation) -> Option<Box<dyn Policy>> {
+        match self {
+            Self::Robinhood => Some(Box::new(RobinHood)),
+            Self::Static => Some(Box::new(Fixed::new(start.clone()))),
+            Self::Equal => Some(Box::new(Equal)),
+            Self::Shared => None,
+        }
+    }
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for PolicyKind {
+    type Err = UnknownPolicy;
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        let known = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
+        known.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_read_back_from_its_name_and_builds_the_policy_of_that_name() {
+        let name = BackendName::new("a").unwrap();
+        let start = Allocation::equal(Bytes(10), [&name], Bytes::ZERO).unwrap();
+        for kind in PolicyKind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+            match kind.build(&start) {
+                Some(policy) => assert_eq!(policy.name(), kind.as_str()),
+                None => assert_eq!(kind, PolicyKind::Shared),
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = "robinhod".parse::<PolicyKind>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unknown policy `robinhod`: choose one of robinhood, static, equal, shared"
+        );
+    }
+}
