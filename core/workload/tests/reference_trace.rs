@@ -1,6 +1,5 @@
 //! The authors' own example trace is read completely. The data is not part of this repository: without it the test says so and passes.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
@@ -18,7 +17,7 @@ fn reference_data() -> PathBuf {
 )]
 fn the_trace_of_the_artefact_is_read_completely() {
     let path = reference_data().join("robinhood-artifact/trace.json");
-    let Ok(file) = File::open(&path) else {
+    let Ok(file) = std::fs::File::open(&path) else {
         println!("skipped: there is no {}", path.display());
         return;
     };
