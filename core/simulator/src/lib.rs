@@ -1,1 +1,52 @@
 //! The multi-tier system in virtual time.
+//!
+//! Place in the flow: joins the workload with the same cache, blocking and controller code that live runs use, and says what a policy would do to
+//! the tail. Source: RobinHood (OSDI'18) sections 4 and 5; the testbed there is real, here only its queues are.
+//!
+//! From arrival to result: [`simulation`] lets time pass, `world` holds application servers and backends, `control` moves the limits,
+//! `gauges` measure, [`outcome`] is the result. A run is single-threaded; several runs at once are the caller's business.
+
+mod app_server;
+mod control;
+mod flight;
+mod gauges;
+mod queue;
+mod world;
+
+pub mod options;
+pub mod outcome;
+pub mod simulation;
+
+pub use options::Options;
+pub use outcome::{BackendOutcome, ControlPoint, LatencyPoint, Outcome, Series};
+pub use simulation::{Progress, Simulation};
+
+/// Why a run cannot begin.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SimulationError {
+    /// The workload cannot run.
+    #[error(transparent)]
+    Workload(#[from] robinhood_workload::WorkloadError),
+    /// An option is outside its range.
+    #[error("option `{option}` is {found}: allowed is {allowed}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        found: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The limits at the start do not make an allocation.
+    #[error(transparent)]
+    Allocation(#[from] robinhood_controller::AllocationError),
+    /// The controller refuses its settings.
+    #[error(transparent)]
+    Controller(#[from] robinhood_controller::ConfigError),
+    /// The collector refuses its settings.
+    #[error(transparent)]
+    Collector(#[from] robinhood_blocking::ConfigError),
+}
+
+#[cfg(test)]
+mod tests;

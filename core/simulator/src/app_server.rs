@@ -1,0 +1,157 @@
+//! One application server: its cache and what it reports.
+//!
+//! Place in the flow: requests arrive here; hits are answered at once, misses go to the backends, and come back as fills.
+
+use robinhood_blocking::{BatchRecord, Detail, Recorder, RecorderConfig, Report};
+use robinhood_cache::{ItemHandle, Ledger, PartitionId, Sharing};
+use robinhood_stats::{BackendId, BackendName, Bytes};
+use robinhood_workload::{Key, Workload};
+
+/// Keys of all backends as handles of one ledger: those of a backend follow those of the one before.
+#[derive(Clone, Debug)]
+pub(crate) struct Handles {
+    first: Vec<u32>,
+    total: u32,
+}
+
+impl Handles {
+    /// # Panics
+    /// When the catalogues together have 2^32 keys or more.
+    pub(crate) fn new(workload: &Workload) -> Self {
+        let mut total = 0_u32;
+        let first = workload.backends.iter().map(|backend| {
+            let first = total;
+            total = total
+                .checked_add(backend.catalogue)
+                .expect("catalogues of fewer than 2^32 keys together");
+            first
+        });
+        Self { first: first.collect(), total }
+    }
+
+    pub(crate) const fn total(&self) -> u32 {
+        self.total
+    }
+
+    #[inline]
+    fn of(&self, backend: BackendId, key: Key) -> ItemHandle {
+        ItemHandle(self.first[backend.index()] + key.0)
+    }
+}
+
+/// A cache and a recorder.
+#[derive(Debug)]
+pub(crate) struct AppServer {
+    pub(crate) ledger: Ledger,
+    recorder: Recorder,
+    /// Whether each key of the batch that is looked up is in the cache; scratch.
+    present: Vec<bool>,
+    /// The largest object that each partition was given.
+    item_bytes_max: Vec<u32>,
+    refused: u64,
+}
+
+impl AppServer {
+    pub(crate) fn new(number: u16, workload: &Workload, sharing: Sharing, items: u32) -> Self {
+        let config = RecorderConfig {
+            sender: u64::from(number),
+            detail: Detail::All, // in one process size does not matter
+            ..RecorderConfig::default()
+        };
+        let mut recorder = Recorder::new(config);
+        for (id, name) in workload.names().enumerate() {
+            let given = recorder.backend(name);
+            assert_eq!(
+                given.index(),
+                id,
+                "a recorder numbers backends in the order of the workload"
+            );
+        }
+        let ledger = Ledger::with_items_capacity(
+            workload.backends.len(),
+            sharing,
+            workload.cache_per_server,
+            items as usize,
+        );
+        let item_bytes_max = vec![0; workload.backends.len()];
+        Self { ledger, recorder, present: Vec::new(), item_bytes_max, refused: 0 }
+    }
+
+    /// Looks a batch up: hits become the most recently used, keys that are not there are added to `missing`.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        handles: &Handles,
+        backend: BackendId,
+        keys: &[Key],
+        cacheable: &[bool],
+        missing: &mut Vec<Key>,
+    ) {
+        // Two passes: the first has no branch that depends on memory, so that the processor fetches all nodes of a batch at once.
+        self.present.clear();
+        self.present.extend(keys.iter().map(|&key| self.ledger.contains(handles.of(backend, key))));
+        for ((&key, &present), &cacheable) in keys.iter().zip(&self.present).zip(cacheable) {
+            if present && cacheable {
+                self.ledger.touch(handles.of(backend, key));
+            } else {
+                missing.push(key);
+            }
+        }
+    }
+
+    /// Puts an object into the cache. One that is too large for its partition is counted and left out.
+    #[inline]
+    pub(crate) fn fill(&mut self, handles: &Handles, backend: BackendId, key: Key, bytes: u32) {
+        let largest = &mut self.item_bytes_max[backend.index()];
+        *largest = bytes.max(*largest);
+        let inserted = self.ledger.insert(
+            PartitionId(backend.0),
+            handles.of(backend, key),
+            bytes,
+            &mut |_| {},
+        );
+        self.refused += u64::from(inserted.is_err());
+    }
+
+    #[inline]
+    pub(crate) fn record_batch(&mut self, backend: BackendId, batch: BatchRecord) {
+        self.recorder.record_batch(backend, batch);
+    }
+
+    /// Reports a finished request.
+    ///
+    /// # Panics
+    /// When the recorder refuses it: virtual time knows no broken clock.
+    #[inline]
+    pub(crate) fn record(&mut self, report: Report) {
+        self.recorder
+            .record(report)
+            .expect("requests end within an hour and are reported each slot");
+    }
+
+    pub(crate) fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    /// Bytes that each partition uses.
+    pub(crate) fn used(&self) -> impl Iterator<Item = Bytes> {
+        (0..self.ledger.partitions()).map(|p| self.ledger.used(PartitionId(p as u16)))
+    }
+
+    /// The largest object that a partition was given.
+    pub(crate) fn item_bytes_max(&self, partition: usize) -> Bytes {
+        Bytes(u64::from(self.item_bytes_max[partition]))
+    }
+
+    /// Objects that were too large for their partition.
+    pub(crate) const fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+/// The places of backends when they are sorted by name: ties of the slowest query are decided by it.
+pub(crate) fn name_ranks<'a>(names: impl Iterator<Item = &'a BackendName>) -> Vec<u16> {
+    let names: Vec<&BackendName> = names.collect();
+    let rank = |name: &&BackendName| names.iter().filter(|other| *other < name).count() as u16;
+    names.iter().map(rank).collect()
+}

@@ -1,0 +1,208 @@
+//! The measuring instruments of a run: service level, shares, sums.
+//!
+//! Place in the flow: beside the world; nothing here changes what happens.
+
+use robinhood_blocking::Snapshot;
+use robinhood_controller::PolicyKind;
+use robinhood_stats::{BackendName, Instant, Nanos, SloMeter};
+
+use crate::control::Control;
+use crate::options::Options;
+use crate::outcome::{
+    BackendOutcome, ControlPoint, LatencyPoint, Outcome, Series, median, ratio, share,
+};
+use crate::queue::QueueTotals;
+use crate::world::{BackendTally, World};
+
+/// Instruments and what they read so far.
+#[derive(Debug)]
+pub(crate) struct Gauges {
+    measured_from: Instant,
+    slo: SloMeter,
+    latency: Thinned<LatencyPoint>,
+    control: Thinned<ControlPoint>,
+    periods: u64,
+    dominant_share_sum: f64,
+    rbc_share_sums: Vec<f64>,
+    cache_share_sums: Vec<f64>,
+    /// Counts at the start of the measured part.
+    tallies_before: Vec<BackendTally>,
+    queues_before: Vec<QueueTotals>,
+}
+
+/// A list that keeps every n-th value, n doubling when it is full.
+#[derive(Debug)]
+struct Thinned<T> {
+    kept: Vec<T>,
+    every: u64,
+    seen: u64,
+}
+
+impl<T> Thinned<T> {
+    const fn new() -> Self {
+        Self { kept: Vec::new(), every: 1, seen: 0 }
+    }
+
+    fn push(&mut self, value: T) {
+        if self.seen.is_multiple_of(self.every) {
+            if self.kept.len() == Series::POINTS_MAX {
+                let mut place = 0;
+                self.kept.retain(|_| {
+                    place += 1;
+                    place % 2 == 1
+                });
+                self.every *= 2;
+            }
+            if self.seen.is_multiple_of(self.every) {
+                self.kept.push(value);
+            }
+        }
+        self.seen += 1;
+    }
+}
+
+impl Gauges {
+    pub(crate) fn new(backends: usize, measured_from: Instant, options: &Options) -> Self {
+        let (window, step) = (options.scaled(options.slo_window), options.scaled(options.slo_step));
+        Self {
+            measured_from,
+            slo: SloMeter::new(Instant::ZERO, window, step),
+            latency: Thinned::new(),
+            control: Thinned::new(),
+            periods: 0,
+            dominant_share_sum: 0.0,
+            rbc_share_sums: vec![0.0; backends],
+            cache_share_sums: vec![0.0; backends],
+            tallies_before: vec![BackendTally::default(); backends],
+            queues_before: vec![QueueTotals::default(); backends],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn handle_finished(&mut self, at: Instant, latency: Nanos) {
+        self.slo.handle_completion(at, latency);
+    }
+
+    /// Remembers the counts at the start of the measured part.
+    pub(crate) fn handle_measured_start(&mut self, world: &World) {
+        self.tallies_before.clone_from(&world.tallies);
+        self.queues_before = world.queues.iter().map(|queue| queue.totals()).collect();
+    }
+
+    /// Takes the observations of the service level up to `now`.
+    pub(crate) fn handle_slot(&mut self, now: Instant) {
+        self.slo.handle_timeout(now);
+        while let Some(seen) = self.slo.poll_observation() {
+            if seen.at > self.measured_from {
+                self.latency.push(LatencyPoint {
+                    at_s: seen.at.since(self.measured_from).as_secs_f64(),
+                    p50_ms: seen.p50.as_millis_f64(),
+                    p90_ms: seen.p90.as_millis_f64(),
+                    p99_ms: seen.p99.as_millis_f64(),
+                });
+            }
+        }
+    }
+
+    /// Takes the state of the control loop at the end of a period.
+    pub(crate) fn handle_period(
+        &mut self,
+        now: Instant,
+        snapshot: &Snapshot,
+        names: &[BackendName],
+        cache_share: Vec<f64>,
+    ) {
+        if now <= self.measured_from {
+            return;
+        }
+        let rbc = |name: &BackendName| snapshot.backend(name.as_str()).map_or(0.0, |b| b.rbc);
+        let rbc: Vec<f64> = names.iter().map(rbc).collect();
+        let total: f64 = rbc.iter().sum();
+        let rbc_share: Vec<f64> = rbc.iter().map(|&part| ratio(part, total)).collect();
+        self.periods += 1;
+        self.dominant_share_sum += rbc_share.iter().copied().fold(0.0, f64::max);
+        for (sum, share) in self.rbc_share_sums.iter_mut().zip(&rbc_share) {
+            *sum += share;
+        }
+        for (sum, share) in self.cache_share_sums.iter_mut().zip(&cache_share) {
+            *sum += share;
+        }
+        let at_s = now.since(self.measured_from).as_secs_f64();
+        self.control.push(ControlPoint { at_s, cache_share, rbc_share });
+    }
+
+    /// The result at `now`.
+    pub(crate) fn outcome(
+        &self,
+        now: Instant,
+        world: &World,
+        control: &Control,
+        run: (&str, PolicyKind, u64, u64),
+        options: &Options,
+    ) -> Outcome {
+        let (workload, policy, seed, requests) = run;
+        let latency = &self.latency.kept;
+        let p99s = || latency.iter().map(|point| point.p99_ms);
+        Outcome {
+            workload: workload.to_owned(),
+            policy,
+            seed,
+            complete: true,
+            slo_violation_ratio: share(latency, |p| {
+                p.p99_ms > options.p99_objective.as_millis_f64()
+            }),
+            p99_worst_ms: p99s().fold(0.0, f64::max),
+            p99_mean_ms: ratio(p99s().sum(), latency.len() as f64),
+            p99_median_ms: median(p99s().collect()).unwrap_or(0.0),
+            p90_violation_ratio: share(latency, |p| {
+                p.p90_ms > options.p90_objective.as_millis_f64()
+            }),
+            dominant_rbc_share_mean: ratio(self.dominant_share_sum, self.periods as f64),
+            bytes_moved: control.bytes_moved().0,
+            requests,
+            finished: world.finished,
+            queries: world.tallies.iter().map(|tally| tally.queries).sum(),
+            timeouts: world.tallies.iter().map(|tally| tally.timeouts).sum(),
+            refused: world.servers.iter().map(|server| server.refused()).sum(),
+            backends: self.backends(now, world, control.names()),
+            series: Series { latency: latency.clone(), control: self.control.kept.clone() },
+        }
+    }
+
+    fn backends(&self, now: Instant, world: &World, names: &[BackendName]) -> Vec<BackendOutcome> {
+        let measured_s = now.since(self.measured_from).as_secs_f64();
+        let backend = |(id, name): (usize, &BackendName)| {
+            let (tally, before) = (world.tallies[id], self.tallies_before[id]);
+            let queries = tally.queries - before.queries;
+            let (queue, spec) = (world.queues[id].totals(), world.queues[id].spec());
+            let busy_s = (queue.busy.saturating_sub(self.queues_before[id].busy)).as_secs_f64();
+            BackendOutcome {
+                name: name.clone(),
+                queries,
+                hit_ratio: ratio((tally.hits - before.hits) as f64, queries as f64),
+                utilisation: ratio(busy_s, measured_s * f64::from(spec.servers)),
+                load: ratio(busy_s * spec.speed, measured_s),
+                rbc_share_mean: ratio(self.rbc_share_sums[id], self.periods as f64),
+                cache_share_mean: ratio(self.cache_share_sums[id], self.periods as f64),
+            }
+        };
+        names.iter().enumerate().map(backend).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_series_is_thinned_evenly_and_stays_bounded() {
+        let mut series = Thinned::new();
+        for value in 0..Series::POINTS_MAX as u64 * 5 {
+            series.push(value);
+        }
+        assert!(series.kept.len() <= Series::POINTS_MAX);
+        let every = series.kept[1] - series.kept[0];
+        assert!(series.kept.windows(2).all(|pair| pair[1] - pair[0] == every), "{every}");
+        assert_eq!(series.kept[0], 0);
+    }
+}

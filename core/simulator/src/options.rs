@@ -1,0 +1,90 @@
+//! What a run is made of besides its workload.
+
+use robinhood_stats::{Bytes, Nanos};
+use robinhood_workload::Workload;
+
+use crate::SimulationError;
+
+/// Options of a run. All times of the paper are divided by `time_scale`; latencies and objectives are not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// How many times faster than the paper the control loop and the service level run: 1 is the paper's. It does not compress the workload; see
+    /// [`robinhood_workload::Workload::compressed`].
+    pub time_scale: f64,
+    /// The control period at time scale 1. Default 5 s.
+    pub period: Nanos,
+    /// Window of the service level at time scale 1. Default 60 s.
+    pub slo_window: Nanos,
+    /// Time between two observations of the service level at time scale 1. Default 5 s.
+    pub slo_step: Nanos,
+    /// A P99 above this violates the objective. Default 150 ms.
+    pub p99_objective: Nanos,
+    /// A P90 above this violates the second objective. Default 50 ms.
+    pub p90_objective: Nanos,
+    /// Limits at the start in the order of the workload's backends; they sum to the cache of a server. `None`: equal. `static` keeps them.
+    pub limits: Option<Vec<Bytes>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            time_scale: 1.0,
+            period: Nanos::from_secs(5),
+            slo_window: Nanos::from_secs(60),
+            slo_step: Nanos::from_secs(5),
+            p99_objective: Nanos::from_millis(150),
+            p90_objective: Nanos::from_millis(50),
+            limits: None,
+        }
+    }
+}
+
+impl Options {
+    /// Slots of the blocking statistics in a control period.
+    pub(crate) const SLOTS_PER_PERIOD: u32 = 5;
+
+    pub(crate) fn scaled(&self, time: Nanos) -> Nanos {
+        time.scaled_down(self.time_scale)
+    }
+
+    /// Time between two deltas of an application server.
+    pub(crate) fn slot(&self) -> Nanos {
+        Nanos(self.scaled(self.period).0 / u64::from(Self::SLOTS_PER_PERIOD))
+    }
+
+    /// Limits of the partitions at the start, in the order of backends.
+    pub(crate) fn start_limits(&self, workload: &Workload) -> Result<Vec<Bytes>, SimulationError> {
+        let (budget, backends) = (workload.cache_per_server.0, workload.backends.len());
+        match &self.limits {
+            Some(limits) if limits.len() == backends => Ok(limits.clone()),
+            Some(limits) => Err(SimulationError::Option {
+                option: "limits",
+                found: format!("{} limits", limits.len()),
+                allowed: "one limit for each backend of the workload",
+            }),
+            None => {
+                let (each, rest) = (budget / backends as u64, budget % backends as u64);
+                Ok((0..backends as u64).map(|i| Bytes(each + u64::from(i < rest))).collect())
+            }
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), SimulationError> {
+        let error = |option, found: String, allowed| {
+            Err(SimulationError::Option { option, found, allowed })
+        };
+        if !(self.time_scale > 0.0 && self.time_scale <= 1_000.0) {
+            let found = self.time_scale.to_string();
+            return error("time_scale", found, "a number above 0 and up to 1000");
+        }
+        let (window, step) = (self.scaled(self.slo_window), self.scaled(self.slo_step));
+        if step == Nanos::ZERO || step > window || window.0 / step.0 > 10_000 {
+            return error(
+                "slo_step",
+                step.to_string(),
+                "above 0, up to the window, at least 1/10000 of it",
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! What a run shows.
+//!
+//! Place in the flow: the end. Numbers cover the measured part unless they say otherwise.
+
+use robinhood_controller::PolicyKind;
+use robinhood_stats::{BackendName, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Name of the workload.
+    pub workload: String,
+    /// The policy.
+    pub policy: PolicyKind,
+    /// The seed.
+    pub seed: u64,
+    /// Whether the run reached its end; if not, the numbers cover what there is.
+    pub complete: bool,
+    /// Share of P99 observations above the objective, 0 to 1.
+    pub slo_violation_ratio: f64,
+    /// The highest P99 observation, ms.
+    pub p99_worst_ms: f64,
+    /// Mean of the P99 observations, ms.
+    pub p99_mean_ms: f64,
+    /// Median of the P99 observations, ms.
+    pub p99_median_ms: f64,
+    /// Share of P90 observations above the second objective, 0 to 1.
+    pub p90_violation_ratio: f64,
+    /// Mean over control periods of the largest backend's share of the RBC, 0 to 1.
+    pub dominant_rbc_share_mean: f64,
+    /// Bytes granted by the controllers of all servers together, warm-up included.
+    pub bytes_moved: u64,
+    /// Requests that arrived in the whole run.
+    pub requests: u64,
+    /// Requests that were answered in the whole run. The others were waiting at its end.
+    pub finished: u64,
+    /// Queries that were answered or given up in the whole run.
+    pub queries: u64,
+    /// Queries that were given up in the whole run.
+    pub timeouts: u64,
+    /// Objects that were larger than their partition's limit and not cached, in the whole run.
+    pub refused: u64,
+    /// By backend, in the order of the workload.
+    pub backends: Vec<BackendOutcome>,
+    /// The course of the run, for charts.
+    pub series: Series,
+}
+
+/// The result for one backend.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BackendOutcome {
+    /// Its name.
+    pub name: BackendName,
+    /// Queries.
+    pub queries: u64,
+    /// Share of queries that the cache answered, 0 to 1.
+    pub hit_ratio: f64,
+    /// Share of time that its servers worked, 0 to 1.
+    pub utilisation: f64,
+    /// Servers of speed 1 that its work would have kept busy all the time at full capacity.
+    pub load: f64,
+    /// Mean share of the RBC over control periods, 0 to 1.
+    pub rbc_share_mean: f64,
+    /// Mean share of the cache over control periods, 0 to 1: of limits, or of use where the cache is shared.
+    pub cache_share_mean: f64,
+}
+
+/// Values over time. At most [`Series::POINTS_MAX`] points: of longer runs every n-th is kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Observations of the service level.
+    pub latency: Vec<LatencyPoint>,
+    /// States of the control loop.
+    pub control: Vec<ControlPoint>,
+}
+
+/// One observation of the service level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// Seconds since the start of the measured part.
+    pub at_s: f64,
+    /// Median latency over the window, ms.
+    pub p50_ms: f64,
+    /// P90 over the window, ms.
+    pub p90_ms: f64,
+    /// P99 over the window, ms.
+    pub p99_ms: f64,
+}
+
+/// One state of the control loop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ControlPoint {
+    /// Seconds since the start of the measured part.
+    pub at_s: f64,
+    /// Share of the cache by backend, mean over servers: of limits, or of use where the cache is shared.
+    pub cache_share: Vec<f64>,
+    /// Share of the RBC by backend.
+    pub rbc_share: Vec<f64>,
+}
+
+impl Outcome {
+    /// Share of P99 observations above another objective.
+    pub fn violation_ratio(&self, objective: Nanos) -> f64 {
+        share(&self.series.latency, |point| point.p99_ms > objective.as_millis_f64())
+    }
+
+    /// Median of the P99 observations between two moments of the measured part; `None` when there are none.
+    pub fn p99_median_between(&self, from_s: f64, to_s: f64) -> Option<Nanos> {
+        let inside = |point: &&LatencyPoint| (from_s..to_s).contains(&point.at_s);
+        let p99s: Vec<f64> =
+            self.series.latency.iter().filter(inside).map(|point| point.p99_ms).collect();
+        median(p99s).map(|ms| Nanos::from_secs_f64(ms / 1e3))
+    }
+}
+
+impl Series {
+    /// The most points of each kind.
+    pub const POINTS_MAX: usize = 20_000;
+}
+
+/// The share of values for which `holds`; 0 of none.
+pub(crate) fn share<T>(values: &[T], holds: impl Fn(&T) -> bool) -> f64 {
+    ratio(values.iter().filter(|value| holds(value)).count() as f64, values.len() as f64)
+}
+
+/// A quotient; 0 when there is nothing to divide by.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// The middle value, the upper one of two; `None` of none.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
