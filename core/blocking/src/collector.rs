@@ -39,7 +39,7 @@ pub struct CollectorConfig {
     /// It holds at most this many requests, before every other rule; only the newest slot is always kept whole. Default
     /// 1,000,000.
     pub requests_max: u64,
-    /// The window of the backends' counters. Default 60 s; moves in twelfths.
+    /// The window of the backends' counters. Default 60 s; moves in sixths.
     pub statistics_window: Nanos,
     /// Senders, and starts of them, that are told apart within the window. Default 16,384.
     pub senders_max: usize,
@@ -126,8 +126,6 @@ pub struct CollectorCounts {
 pub struct Collector {
     config: CollectorConfig,
     names: Names,
-    /// All ids in the order of their names.
-    sorted: Vec<BackendId>,
     senders: Senders,
     window: Window,
     statistics: Statistics,
@@ -188,7 +186,6 @@ impl Collector {
         let reach = config.check()?;
         Ok(Self {
             names: Names::new(),
-            sorted: Vec::new(),
             senders: Senders::new(config.senders_max),
             window: Window::new(reach),
             statistics: Statistics::new(config.statistics_window),
@@ -240,12 +237,8 @@ impl Collector {
     }
 
     fn apply(&mut self, at: Instant, delta: &Delta) {
-        let names = self.names.len();
         let ids: Vec<_> = delta.dictionary.iter().map(|name| self.names.intern(name)).collect();
         self.counts.names_over = self.names.over();
-        if self.names.len() != names {
-            self.sorted = self.names.sorted();
-        }
         let mut slot = self.window.open(at);
         for cell in &delta.cells {
             let blocker = match cell.blocker {
@@ -288,7 +281,12 @@ impl Collector {
             rejected: totals.rejected,
             window: self.window.span(self.now),
             requests_in_band: rbc.requests_in_band,
-            backends: self.sorted.iter().map(|&id| self.backend(id, &rbc.by_backend)).collect(),
+            backends: self
+                .names
+                .sorted()
+                .iter()
+                .map(|&id| self.backend(id, &rbc.by_backend))
+                .collect(),
             own_rbc: rbc.own,
             nobody_rbc: rbc.nobody,
             request_p50: quantile(0.50),

@@ -175,13 +175,7 @@ impl Delta {
 
     /// Buckets whose squared weights do not follow from the weights being one, and by how much they exceed that, in 2^-32.
     pub(crate) fn excess(&self) -> impl Iterator<Item = (u16, i128)> + '_ {
-        let mut columns = Vec::new();
-        if !self.squares.is_empty() {
-            columns.resize(REQUESTS.last() + 1, 0_u64);
-            for cell in &self.cells {
-                columns[usize::from(cell.bucket)] += cell.weight.0;
-            }
-        }
+        let columns = self.columns();
         self.squares.iter().map(move |cell| {
             let ones = i128::from(columns[usize::from(cell.bucket)]) * i128::from(Weight::ONE.0);
             let squares =
@@ -199,7 +193,6 @@ impl Delta {
         if too_large || self.cancelled > self.reports {
             return Err(Malformed::Counters);
         }
-        let mut columns = vec![0_u64; REQUESTS.last() + 1];
         let mut total = 0_u64;
         for cell in &self.cells {
             if matches!(cell.blocker, Blocker::Backend(id) if !self.is_known(id)) {
@@ -208,18 +201,16 @@ impl Delta {
             if !REQUESTS.contains(usize::from(cell.bucket)) {
                 return Err(Malformed::Bucket);
             }
+            if cell.weight == Weight::ZERO {
+                return Err(Malformed::Weight);
+            }
             total = total.checked_add(cell.weight.0).ok_or(Malformed::Weight)?;
-            columns[usize::from(cell.bucket)] += cell.weight.0;
         }
-        let heaviest = self.reports * Weight::MAX.0; // 2^62 at most
-        let too_many = self.cells.len() as u64 > self.reports;
-        if too_many
-            || total < self.reports
-            || total > heaviest
-            || self.cells.iter().any(|c| c.weight.0 == 0)
-        {
+        let possible = self.reports..=self.reports * Weight::MAX.0; // 2^62 at most
+        if self.cells.len() as u64 > self.reports || !possible.contains(&total) {
             return Err(Malformed::Weight);
         }
+        let columns = self.columns();
         for cell in &self.squares {
             let Some(&weight) = columns.get(usize::from(cell.bucket)) else {
                 return Err(Malformed::Bucket);
@@ -230,6 +221,18 @@ impl Delta {
             }
         }
         Ok(())
+    }
+
+    /// Weights by bucket, when squared weights need them.
+    fn columns(&self) -> Vec<u64> {
+        let mut columns = Vec::new();
+        if !self.squares.is_empty() {
+            columns.resize(REQUESTS.last() + 1, 0_u64);
+            for cell in &self.cells {
+                columns[usize::from(cell.bucket)] += cell.weight.0;
+            }
+        }
+        columns
     }
 
     fn check_backend(&self, backend: &BackendDelta) -> Result<(), Malformed> {

@@ -3,7 +3,7 @@
 //! A row is a blocker or a backend, a column a latency bucket. An addition is two array reads and one add; a backend
 //! that blocks over four octaves holds 1 KiB, where a full row would hold 8.
 
-use crate::scale::OCTAVES;
+use crate::scale::{OCTAVES, Position};
 
 /// Marks an octave of a row that has no chunk.
 const NONE: u16 = u16::MAX;
@@ -94,6 +94,22 @@ impl<const CELLS: usize> Grid<CELLS> {
         cells.filter(|&(_, count)| count > 0)
     }
 
+    /// Where a quantile of one row lies; `None` for an empty row.
+    pub(crate) fn quantile(&self, row: usize, quantile: f64) -> Option<Position> {
+        let octaves = self.chunk_of.get(row)?;
+        let counts = |octave: usize| match octaves[octave] {
+            NONE => &[0; CELLS],
+            chunk => &self.chunks[usize::from(chunk)],
+        };
+        let sums: [u64; OCTAVES] = std::array::from_fn(|octave| counts(octave).iter().sum());
+        let total: u64 = sums.iter().sum();
+        // First the octave, then the bucket: most octaves are skipped.
+        let octave = Position::of_rank(quantile * total as f64, sums.into_iter().enumerate())?;
+        let inside = octave.inside * sums[octave.bucket] as f64;
+        let bucket = Position::of_rank(inside, counts(octave.bucket).iter().copied().enumerate())?;
+        Some(Position { bucket: octave.bucket * CELLS + bucket.bucket, ..bucket })
+    }
+
     /// Sum over the row's cells of count times factor, with factors for the columns from `first` on and zero elsewhere.
     pub(crate) fn weighted_sum(&self, row: usize, first: usize, factors: &[f64]) -> f64 {
         let Some(octaves) = self.chunk_of.get(row).filter(|_| !factors.is_empty()) else {
@@ -157,6 +173,23 @@ mod tests {
         let mut grid = Grid::<8>::new();
         grid.add(0, 9, 1);
         grid.subtract(0, 9, 2);
+    }
+
+    #[test]
+    fn quantiles_of_a_row_lie_where_counting_through_finds_them() {
+        let mut grid = Grid::<8>::new();
+        let cells = [(9, 40), (15, 3), (40, 7), (41, 49), (200, 1)];
+        for (column, count) in cells {
+            grid.add(2, column, count);
+        }
+        for percent in 0..=100 {
+            let rank = f64::from(percent);
+            let expected = Position::of_rank(rank, cells.into_iter()).unwrap();
+            let got = grid.quantile(2, rank / 100.0).unwrap();
+            assert_eq!(got.bucket, expected.bucket, "{percent}");
+            assert!((got.inside - expected.inside).abs() < 1e-9, "{percent}");
+        }
+        assert_eq!((grid.quantile(1, 0.5), grid.quantile(7, 0.5)), (None, None));
     }
 
     #[test]

@@ -10,9 +10,12 @@ use crate::delta::Cell;
 use crate::grid::Grid;
 use crate::names::NAMES_MAX;
 use crate::report::Blocker;
-use crate::scale::REQUESTS;
+use crate::scale::{Position, REQUESTS};
 use crate::tail_band::{self, Band, Shares};
 use crate::weight::Weight;
+
+/// Row, bucket and weight.
+pub(crate) type RawCell = (usize, usize, u64);
 
 /// The grid's row of a blocker.
 #[inline]
@@ -151,29 +154,34 @@ impl BlockingHistogram {
     /// # Panics
     /// When `quantile` is outside 0..=1.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
-        REQUESTS.quantile(quantile, self.columns.iter().copied().enumerate())
+        assert!((0.0..=1.0).contains(&quantile), "a quantile is from 0 to 1, not {quantile}");
+        let rank = quantile * self.total().0 as f64;
+        let position = Position::of_rank(rank, self.columns.iter().copied().enumerate());
+        position.map(|position| REQUESTS.latency(position))
     }
 
     /// All counts that are not zero, in order of blocker and then bucket.
     pub fn cells(&self) -> Vec<Cell> {
-        let rows = (0..self.cells.rows()).flat_map(|row| {
-            self.cells.row(row).map(move |(bucket, weight)| Cell {
-                blocker: blocker_of(row),
-                bucket: bucket as u16,
-                weight: Weight(weight),
-            })
+        let cells = self.raw_cells().into_iter().map(|(row, bucket, weight)| Cell {
+            blocker: blocker_of(row),
+            bucket: bucket as u16,
+            weight: Weight(weight),
         });
-        rows.collect()
+        cells.collect()
+    }
+
+    /// The same by row.
+    pub(crate) fn raw_cells(&self) -> Vec<RawCell> {
+        let mut cells = Vec::new();
+        for row in 0..self.cells.rows() {
+            self.cells.row(row).for_each(|(bucket, weight)| cells.push((row, bucket, weight)));
+        }
+        cells
     }
 
     /// Sums of weights by bucket, in fixed point.
     pub(crate) fn columns(&self) -> &[u64] {
         &self.columns
-    }
-
-    /// The cells of one row that are not zero.
-    pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.cells.row(row)
     }
 
     /// Buckets whose squared weights do not follow from the weights being one, with the sum of squares in 2^-32.

@@ -15,6 +15,8 @@ pub(crate) struct Names {
     table: BackendTable,
     other: BackendName,
     other_used: bool,
+    /// All ids in the order of their names.
+    sorted: Vec<BackendId>,
     /// How often a name had no place.
     over: u64,
 }
@@ -22,12 +24,13 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn new() -> Self {
         let other = BackendName::from_str(OTHER).expect("the name is in the alphabet");
-        Self { table: BackendTable::new(), other, other_used: false, over: 0 }
+        Self { table: BackendTable::new(), other, other_used: false, sorted: Vec::new(), over: 0 }
     }
 
     /// The id of `name`, or that of [`OTHER`] when the table is full.
     pub(crate) fn intern(&mut self, name: &BackendName) -> BackendId {
         if let Some(id) = self.table.intern(name) {
+            self.sort_in(id);
             return id;
         }
         self.over += 1;
@@ -35,7 +38,17 @@ impl Names {
             return id;
         }
         self.other_used = true;
-        BackendId(u16::try_from(self.table.len()).expect("the capacity fits 16 bits"))
+        let id = BackendId(u16::try_from(self.table.len()).expect("the capacity fits 16 bits"));
+        self.sort_in(id);
+        id
+    }
+
+    /// Puts an id into the order of names, if it is new.
+    fn sort_in(&mut self, id: BackendId) {
+        if id.index() == self.sorted.len() {
+            let place = self.sorted.partition_point(|&known| self.name(known) < self.name(id));
+            self.sorted.insert(place, id);
+        }
     }
 
     /// How many ids were given out; they are `0..len`.
@@ -55,11 +68,8 @@ impl Names {
     }
 
     /// All ids in the order of their names.
-    pub(crate) fn sorted(&self) -> Vec<BackendId> {
-        let ids = 0..u16::try_from(self.len()).expect("the capacity fits 16 bits");
-        let mut sorted: Vec<_> = ids.map(BackendId).collect();
-        sorted.sort_unstable_by_key(|&id| self.name(id));
-        sorted
+    pub(crate) fn sorted(&self) -> &[BackendId] {
+        &self.sorted
     }
 }
 
@@ -82,6 +92,8 @@ mod tests {
         assert_eq!((x, y, names.len(), names.over()), (BackendId(1_024), x, NAMES_MAX, 2));
         assert_eq!(names.name(x).as_str(), OTHER);
         assert_eq!(names.intern(&name("b7")), BackendId(7));
+        assert!(names.sorted().is_sorted_by(|&a, &b| names.name(a) < names.name(b)));
+        assert_eq!(names.sorted().len(), NAMES_MAX);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use robinhood_stats::{BackendId, BackendName, Nanos};
 
 use crate::delta::{BackendDelta, BatchCell, Cell, Delta, REPORTS_MAX, ServiceName, SquaresCell};
 use crate::grid::Grid;
-use crate::histogram::{BlockingHistogram, row_of};
+use crate::histogram::{BlockingHistogram, RawCell, blocker_of, row_of};
 use crate::names::Names;
 use crate::report::{BatchRecord, Blocker, Outcome, Rejected, Report};
 use crate::scale::{BATCHES, LATENCY_MAX, REQUESTS};
@@ -217,10 +217,17 @@ impl Recorder {
     /// Everything counted since the last call, for the receiver. `age`: how long ago, on average, these requests will have
     /// ended when the delta arrives, as far as the sender knows; half the time since the last delta, usually.
     pub fn take_delta(&mut self, age: Nanos) -> Delta {
-        let detail_from = self.detail_from();
         self.sequence += 1;
-        let used: Vec<_> =
-            self.names.sorted().into_iter().filter(|&id| self.is_used(id, detail_from)).collect();
+        let all = self.requests.raw_cells();
+        let detail_from = self.detail_from(&all);
+        let mut used: Vec<_> = self.counters.iter().map(|c| *c != Counters::default()).collect();
+        for &(row, bucket, _) in &all {
+            if let (Blocker::Backend(id), true) = (blocker_of(row), bucket >= detail_from) {
+                used[id.index()] = true;
+            }
+        }
+        let sorted = self.names.sorted().iter().copied();
+        let used: Vec<_> = sorted.filter(|id| used[id.index()]).collect();
         let delta = Delta {
             service: self.config.service.clone(),
             sender: self.config.sender,
@@ -231,7 +238,7 @@ impl Recorder {
             cancelled: self.cancelled,
             rejected: self.rejected,
             dictionary: used.iter().map(|&id| self.names.name(id).clone()).collect(),
-            cells: self.cells(&used, detail_from),
+            cells: self.cells(&all, &used, detail_from),
             squares: self.squares(),
             backends: self.backends(&used),
         };
@@ -247,55 +254,24 @@ impl Recorder {
     }
 
     /// The bucket from which on cells say who blocked.
-    fn detail_from(&mut self) -> usize {
+    fn detail_from(&mut self, all: &[RawCell]) -> usize {
         let Detail::Tail { from, cells_max } = self.config.detail else { return 0 };
         let columns = self.requests.columns();
         for (past, now) in self.history.iter_mut().zip(columns) {
             *past += now;
         }
-        let quantile = |columns: &[u64]| {
-            let total: u64 = columns.iter().sum();
-            let rank = (from * total as f64) as u64;
-            let mut sum = 0;
-            let reached = |weight: &u64| {
-                sum += weight;
-                sum > rank
-            };
-            columns.iter().position(reached).unwrap_or(columns.len())
-        };
-        let wanted = quantile(columns).min(quantile(&self.history));
+        let wanted = bucket_above(columns, from).min(bucket_above(&self.history, from));
         for past in &mut self.history {
             *past -= past.div_ceil(1 << HISTORY_SHIFT);
         }
-        wanted.max(self.affordable(cells_max))
+        wanted.max(affordable(all, cells_max))
     }
 
-    /// The lowest bucket from which on there are at most `cells_max` cells.
-    fn affordable(&self, cells_max: usize) -> usize {
-        let mut cells_of = vec![0_usize; Grid::<32>::COLUMNS];
-        for row in 0..2 + self.names.len() {
-            for (bucket, _) in self.requests.row(row) {
-                cells_of[bucket] += 1;
-            }
-        }
-        let mut cells = 0;
-        let too_many = cells_of.iter().rposition(|&more| {
-            cells += more;
-            cells > cells_max
-        });
-        too_many.map_or(0, |bucket| bucket + 1)
-    }
-
-    fn is_used(&self, id: BackendId, detail_from: usize) -> bool {
-        let blocks =
-            || self.requests.row(row_of(Blocker::Backend(id))).any(|(b, _)| b >= detail_from);
-        self.counters[id.index()] != Counters::default() || blocks()
-    }
-
-    fn cells(&self, used: &[BackendId], detail_from: usize) -> Vec<Cell> {
+    fn cells(&self, all: &[RawCell], used: &[BackendId], detail_from: usize) -> Vec<Cell> {
         let detail = |blocker: Blocker, row: usize| {
-            let cells = self.requests.row(row).filter(move |&(bucket, _)| bucket >= detail_from);
-            cells.map(move |(bucket, weight)| cell(blocker, bucket, weight))
+            let start = all.partition_point(|cell| (cell.0, cell.1) < (row, detail_from));
+            let cells = all[start..].iter().take_while(move |cell| cell.0 == row);
+            cells.map(move |&(_, bucket, weight)| cell(blocker, bucket, weight))
         };
         let below = self.requests.columns().iter().copied().enumerate().take(detail_from);
         let below = below.filter(|&(_, weight)| weight > 0);
@@ -335,6 +311,35 @@ impl Recorder {
         }
         backends
     }
+}
+
+/// The first bucket of which a part lies above a quantile.
+fn bucket_above(columns: &[u64], quantile: f64) -> usize {
+    let total: u64 = columns.iter().sum();
+    let rank = (quantile * total as f64) as u64;
+    let mut sum = 0;
+    let mut reached = |weight: &u64| {
+        sum += weight;
+        sum > rank
+    };
+    columns.iter().position(&mut reached).unwrap_or(columns.len())
+}
+
+/// The lowest bucket from which on there are at most `cells_max` cells.
+fn affordable(all: &[RawCell], cells_max: usize) -> usize {
+    if all.len() <= cells_max {
+        return 0;
+    }
+    let mut cells_of = vec![0_usize; Grid::<32>::COLUMNS];
+    for &(_, bucket, _) in all {
+        cells_of[bucket] += 1;
+    }
+    let mut cells = 0;
+    let too_many = cells_of.iter().rposition(|&more| {
+        cells += more;
+        cells > cells_max
+    });
+    too_many.map_or(0, |bucket| bucket + 1)
 }
 
 fn cell(blocker: Blocker, bucket: usize, weight: u64) -> Cell {

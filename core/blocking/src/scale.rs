@@ -66,28 +66,36 @@ impl Scale {
         Nanos(self.log.low(bucket + self.skipped))
     }
 
-    /// The latency at `quantile` of counts by bucket, given in rising order: read off its bucket as if that were filled
-    /// evenly. `None` when the counts are all zero.
-    pub(crate) fn quantile(
-        self,
-        quantile: f64,
-        counts: impl Iterator<Item = (usize, u64)> + Clone,
-    ) -> Option<Nanos> {
-        assert!((0.0..=1.0).contains(&quantile), "a quantile is from 0 to 1, not {quantile}");
-        let total: u64 = counts.clone().map(|(_, count)| count).sum();
-        let rank = quantile * total as f64;
+    /// The latency at a position inside a bucket.
+    pub(crate) fn latency(self, position: Position) -> Nanos {
+        let width = self.log.width(position.bucket + self.skipped) as f64;
+        let latency = self.low(position.bucket).0 + (position.inside * width) as u64;
+        Nanos(latency).clamp(LATENCY_MIN, LATENCY_MAX)
+    }
+}
+
+/// Where a rank lies: in which bucket, and at which fraction of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Position {
+    pub(crate) bucket: usize,
+    pub(crate) inside: f64,
+}
+
+impl Position {
+    /// The position of a rank in counts by bucket, as if each bucket were filled evenly. A rank beyond all counts is at
+    /// their end; `None` when they are all zero.
+    pub(crate) fn of_rank(rank: f64, counts: impl Iterator<Item = (usize, u64)>) -> Option<Self> {
         let mut before = 0;
         let mut found = None;
         for (bucket, count) in counts.filter(|&(_, count)| count > 0) {
             let inside = ((rank - before as f64) / count as f64).clamp(0.0, 1.0);
-            let width = self.log.width(bucket + self.skipped) as f64;
-            found = Some(Nanos(self.low(bucket).0 + (inside * width) as u64));
+            found = Some(Self { bucket, inside });
             before += count;
             if before as f64 >= rank {
                 break;
             }
         }
-        found.map(|latency| latency.clamp(LATENCY_MIN, LATENCY_MAX))
+        found
     }
 }
 
@@ -113,9 +121,14 @@ mod tests {
     fn quantiles_are_read_inside_their_bucket() {
         let bucket = REQUESTS.bucket(Nanos::from_millis(100));
         let (low, next) = (REQUESTS.low(bucket), REQUESTS.low(bucket + 1));
-        let half = REQUESTS.quantile(0.5, [(bucket, 7)].into_iter()).unwrap();
-        assert!(low < half && half < next, "{low} {half} {next}");
-        assert_eq!(REQUESTS.quantile(0.0, [(bucket, 7), (bucket + 1, 1)].into_iter()), Some(low));
-        assert_eq!(REQUESTS.quantile(0.5, [(bucket, 0)].into_iter()), None);
+        let at = |rank, counts: &[(usize, u64)]| {
+            Position::of_rank(rank, counts.iter().copied()).map(|at| REQUESTS.latency(at))
+        };
+        let half = at(3.5, &[(bucket, 7)]).unwrap();
+        assert_eq!(half, Nanos(low.0.midpoint(next.0)));
+        assert_eq!(at(0.0, &[(bucket, 7), (bucket + 1, 1)]), Some(low));
+        assert_eq!(at(7.0, &[(bucket, 7), (bucket + 1, 1)]), Some(next));
+        assert_eq!(at(99.0, &[(bucket, 7)]), Some(next));
+        assert_eq!(at(0.5, &[(bucket, 0)]), None);
     }
 }

@@ -1,51 +1,57 @@
 //! Counts of one slot, to be taken out of the window again: a list of (row, bucket, amount), small and in no order.
 //!
 //! Deltas append; the list is sorted and summed whenever it has doubled, so that its size follows the number of different
-//! cells and not the number of senders, at a cost per entry that does not grow with the slot.
+//! cells and not the number of senders, at a cost per entry that hardly grows with the slot.
+
+use std::collections::BTreeMap;
 
 /// Below this many entries, summing is not worth it.
 const SUM_FROM: usize = 64;
 
-/// 12 bytes: a 64-bit amount in two halves keeps the alignment of the key.
+/// The usual entry: 8 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     row: u16,
     bucket: u16,
-    amount: [u32; 2],
-}
-
-impl Entry {
-    const fn amount(&self) -> u64 {
-        (self.amount[0] as u64) << 32 | self.amount[1] as u64
-    }
+    amount: u32,
 }
 
 /// A multiset of counts by (row, bucket).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SparseCounts {
     entries: Vec<Entry>,
+    /// Amounts that need more than 32 bits. Few: that is over 65,535 requests in one cell of one slot.
+    large: BTreeMap<(u16, u16), u64>,
     /// Entries after the last summing: that many are different.
     different: usize,
 }
 
 impl SparseCounts {
     pub(crate) fn add(&mut self, row: usize, bucket: usize, amount: u64) {
+        let row = u16::try_from(row).expect("rows are bounded by the names of a table");
+        let bucket = u16::try_from(bucket).expect("buckets are bounded by the scale");
+        let Ok(amount) = u32::try_from(amount) else {
+            *self.large.entry((row, bucket)).or_default() += amount;
+            return;
+        };
         if self.entries.len() >= SUM_FROM.max(2 * self.different) {
             self.sum();
         }
-        let row = u16::try_from(row).expect("rows are bounded by the names of a table");
-        let bucket = u16::try_from(bucket).expect("buckets are bounded by the scale");
-        self.entries.push(Entry { row, bucket, amount: [(amount >> 32) as u32, amount as u32] });
+        self.entries.push(Entry { row, bucket, amount });
     }
 
     /// Sums entries of the same cell.
     fn sum(&mut self) {
-        self.entries.sort_unstable_by_key(|entry| (entry.row, entry.bucket));
+        // The stable sort, because it finds the sorted runs: what was summed before, and most deltas.
+        self.entries.sort_by_key(|entry| (entry.row, entry.bucket));
+        let large = &mut self.large;
         self.entries.dedup_by(|next, kept| {
             let same = (next.row, next.bucket) == (kept.row, kept.bucket);
             if same {
-                let sum = kept.amount() + next.amount();
-                kept.amount = [(sum >> 32) as u32, sum as u32];
+                kept.amount = kept.amount.checked_add(next.amount).unwrap_or_else(|| {
+                    *large.entry((kept.row, kept.bucket)).or_default() += u64::from(kept.amount);
+                    next.amount
+                });
             }
             same
         });
@@ -60,13 +66,18 @@ impl SparseCounts {
 
     /// Row, bucket and amount of all entries; a cell may come several times.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        let large = self.large.iter().map(|(&(row, bucket), &amount)| (row, bucket, amount));
         let entries = self.entries.iter();
-        entries.map(|entry| (usize::from(entry.row), usize::from(entry.bucket), entry.amount()))
+        let small = entries.map(|entry| (entry.row, entry.bucket, u64::from(entry.amount)));
+        small
+            .chain(large)
+            .map(|(row, bucket, amount)| (usize::from(row), usize::from(bucket), amount))
     }
 
     /// Bytes of heap memory held.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
+            + self.large.len() * size_of::<((u16, u16), u64)>()
     }
 }
 
@@ -78,12 +89,12 @@ mod tests {
     fn many_additions_to_few_cells_stay_few_entries_and_lose_nothing() {
         let mut counts = SparseCounts::default();
         for i in 0..10_000 {
-            counts.add(i % 3, 7, 1 << 33);
+            counts.add(i % 3, 7, if i % 2 == 0 { 1 << 33 } else { 3_000_000_000 });
         }
         assert!(counts.entries.len() <= SUM_FROM, "{}", counts.entries.len());
         counts.close();
-        let rows: Vec<_> = counts.iter().collect();
-        assert_eq!(rows.len(), 3);
-        assert_eq!(rows.iter().map(|&(_, _, amount)| amount).sum::<u64>(), 10_000 << 33);
+        assert!(counts.iter().count() <= 6, "a small and a large entry for each cell");
+        let total: u64 = counts.iter().map(|(_, _, amount)| amount).sum();
+        assert_eq!(total, 5_000 * ((1 << 33) + 3_000_000_000));
     }
 }

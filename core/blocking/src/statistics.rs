@@ -1,7 +1,7 @@
 //! Per backend: queries, hits, failures, timeouts and latencies of batches with a miss, over a fixed window.
 //!
-//! For policies and operators; RBC does not use them. The window moves in twelfths, so it holds between one and thirteen
-//! twelfths of its length, up to the whole and one twelfth in steady state.
+//! For policies and operators; RBC does not use them. The window moves in sixths: it covers its length and up to
+//! a sixth more, less in the beginning.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::scale::BATCHES;
 use crate::sparse::SparseCounts;
 
 /// Slots of the window that are over; one more is being filled.
-const SLOTS: u64 = 12;
+const SLOTS: u64 = 6;
 
 /// Sums over batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Statistics {
 
     /// P99 of the latencies of one backend's batches with a miss.
     pub(crate) fn miss_batch_p99(&self, backend: usize) -> Option<Nanos> {
-        BATCHES.quantile(0.99, self.miss_batches.row(backend))
+        self.miss_batches.quantile(backend, 0.99).map(|position| BATCHES.latency(position))
     }
 
     /// The time that the sums cover: from the start of the oldest slot that holds something.
