@@ -280,6 +280,23 @@ fn other_services_and_senders_beyond_the_bound_are_refused_and_counted() {
 }
 
 #[test]
+fn a_window_full_of_weight_refuses_more() {
+    let mut recorder = recorder(Detail::All);
+    let mut collector = collector();
+    let mut results = Vec::new();
+    for _ in 0..5 {
+        record(&mut recorder, &[(5_000, 0, Weight::ONE.0)], 0);
+        let mut delta = recorder.take_delta(Nanos::ZERO);
+        delta.reports = 1 << 30;
+        delta.cells[0].weight = Weight(1 << 62);
+        results.push(collector.handle_delta(NOW, &delta).map(|accepted| accepted.reports));
+    }
+    let (counted, overflow) = (Ok(1 << 30), Err(DeltaError::Overflow));
+    assert_eq!(results, [counted, counted, counted, overflow, overflow]);
+    assert_eq!(collector.snapshot(NOW).requests, 3 << 30);
+}
+
+#[test]
 fn backends_beyond_the_table_are_counted_as_other() {
     let mut recorder = recorder(Detail::All);
     for i in 0..1_030 {
@@ -319,8 +336,10 @@ fn bad_reports_are_rejected_and_counted_and_cancelled_ones_count_with_the_rest()
         BatchRecord { queries: 1, latency: Some(over), ..BatchRecord::default() },
     );
     assert_eq!(recorder.record(Report::cancelled(Nanos::from_secs(9), blocker)), Ok(()));
+    let mut all = self::recorder(Detail::All);
+    all.merge(&mut recorder);
     let mut collector = collector();
-    collector.handle_delta(NOW, &recorder.take_delta(Nanos::ZERO)).unwrap();
+    collector.handle_delta(NOW, &all.take_delta(Nanos::ZERO)).unwrap();
     let snapshot = collector.snapshot(NOW);
     assert_eq!((snapshot.requests, snapshot.cancelled, snapshot.rejected), (1, 1, 5));
     assert!(snapshot.request_p50 > Nanos::from_millis(8_700), "{}", snapshot.request_p50);
