@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use robinhood_cache::item_bytes;
 use robinhood_stats::{BackendId, Bytes};
 use robinhood_workload::{
     BackendSpec, CapacityPath, Draws, LogNormalSizes, Workload, WorkloadError,
@@ -15,6 +16,9 @@ use crate::work::{Catalogue, WorkError};
 
 /// The most keys of all backends together: about 1 GB of data.
 pub const KEYS_MAX: u64 = 10_000_000;
+
+/// Bytes of a key in a cache.
+const KEY_BYTES: usize = size_of::<u32>();
 
 /// The data cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +50,10 @@ pub enum DatasetError {
 struct BackendData {
     catalogue: Catalogue,
     path: CapacityPath,
+    /// By key.
+    sizes: Vec<u32>,
     value_bytes: Bytes,
+    item_bytes_max: Bytes,
 }
 
 /// Workload, catalogues and capacity paths of one run.
@@ -101,6 +108,11 @@ impl Dataset {
         &self.workload
     }
 
+    /// All backends.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = BackendId> + use<> {
+        (0..self.backends.len() as u16).map(BackendId)
+    }
+
     /// The objects of a backend.
     ///
     /// # Panics
@@ -109,9 +121,19 @@ impl Dataset {
         &self.backends[backend.index()].catalogue
     }
 
+    /// Bytes of each value of a backend, by key.
+    pub fn sizes(&self, backend: BackendId) -> &[u32] {
+        &self.backends[backend.index()].sizes
+    }
+
     /// Bytes of all values of a backend.
     pub fn value_bytes(&self, backend: BackendId) -> Bytes {
         self.backends[backend.index()].value_bytes
+    }
+
+    /// What the largest object of a backend takes in a cache.
+    pub fn item_bytes_max(&self, backend: BackendId) -> Bytes {
+        self.backends[backend.index()].item_bytes_max
     }
 
     /// The resource limit of a backend on a machine that is `slowdown` times slower than the workload asks for.
@@ -148,7 +170,9 @@ fn build_all(
         let path =
             workload.capacities[backend.index()].path(draws, backend, workload.length.measured);
         let value_bytes = Bytes(sizes.iter().map(|&size| u64::from(size)).sum());
-        Ok(BackendData { catalogue, path, value_bytes })
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        let item_bytes_max = item_bytes(KEY_BYTES, largest as usize);
+        Ok(BackendData { catalogue, path, sizes: sizes.to_vec(), value_bytes, item_bytes_max })
     };
     std::thread::scope(|scope| {
         let backends = (0..).zip(&workload.backends).zip(sizes);

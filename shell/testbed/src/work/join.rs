@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
 use super::answer::{expand, mix};
@@ -80,6 +81,8 @@ impl Database {
     pub(super) fn reader(&self) -> Result<Reader, WorkError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(self.file.database(), flags)?;
+        // Without this SQLite plans a statement anew for every key, in the hope of a better plan.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // Exclusive mode of a reader: its shared lock is taken once and not again for every query.
         connection
             .execute_batch("PRAGMA mmap_size = 1073741824; PRAGMA locking_mode = EXCLUSIVE;")?;
