@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-/// Below this many entries, summing is not worth it.
-const SUM_FROM: usize = 64;
+/// Below this many entries (32 KiB), of which only the slot being filled has so many, summing is not worth its time.
+const SUM_FROM: usize = 4_096;
 
 /// The usual entry: 8 bytes.
 #[derive(Clone, Copy, Debug)]

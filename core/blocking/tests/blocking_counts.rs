@@ -234,6 +234,20 @@ fn unequal_weights_lower_the_effective_number() {
 }
 
 #[test]
+fn requests_of_a_heavier_band_lower_the_effective_number() {
+    let requests = vec![(Nanos::from_millis(5), Blocker::Own, Weight::ONE); 100];
+    let bands = [
+        Band { low: 0.0, high: 0.2, weight: 1.0 },
+        Band { low: 0.5, high: 0.6, weight: 3.0 },
+        Band { low: 0.5, high: 0.6, weight: 1.0 },
+    ];
+    let counts = histogram(&requests).blocking_counts(&bands);
+    // 20 requests that count 1 and 10 that count 4: (20 + 40)^2 / (20 + 160)
+    assert!((counts.requests_in_band - 20.0).abs() < 1e-9, "{counts:?}");
+    assert!((counts.own - 60.0).abs() < 1e-9, "{counts:?}");
+}
+
+#[test]
 fn own_time_and_requests_without_queries_are_counted_apart_from_backends() {
     let latency = Nanos::from_millis(5);
     let request = |blocker| (latency, blocker, Weight::ONE);

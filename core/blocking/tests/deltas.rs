@@ -1,61 +1,14 @@
-//! What travels: round trips, repeats, malformed deltas, and what detail leaves out.
+//! What travels: round trips, repeats, and what detail leaves out.
 
+mod common;
+
+use common::{Drawn, NAMES, NOW, collector, drawn, name, record, recorder};
 use proptest::prelude::*;
 use robinhood_blocking::{
-    Band, BatchCell, BatchRecord, Blocker, BlockingHistogram, Cell, Collector, CollectorConfig,
-    Delta, DeltaError, Detail, Malformed, OTHER, Outcome, Recorder, RecorderConfig, Rejected,
-    Report, Snapshot, SquaresCell, Weight,
+    Band, BatchRecord, Blocker, BlockingHistogram, Cell, Collector, CollectorConfig, Delta,
+    DeltaError, Detail, OTHER, Recorder, RecorderConfig, Rejected, Report, Snapshot, Weight,
 };
-use robinhood_stats::{BackendId, BackendName, Instant, Nanos};
-
-const NOW: Instant = Instant(100_000_000_000);
-const NAMES: [&str; 4] = ["delta", "alpha", "charlie", "bravo"];
-
-fn name(text: &str) -> BackendName {
-    text.parse().unwrap()
-}
-
-fn recorder(detail: Detail) -> Recorder {
-    Recorder::new(RecorderConfig { detail, ..RecorderConfig::default() })
-}
-
-fn collector() -> Collector {
-    Collector::new(CollectorConfig::default()).unwrap()
-}
-
-/// A request as a test draws it: latency in us, place of the backend among the names, weight in 2^-16.
-type Drawn = (u64, usize, u64);
-
-fn drawn() -> impl Strategy<Value = Drawn> {
-    let weight = prop_oneof![Just(Weight::ONE.0), Just(Weight::ONE.0), 1..=Weight::MAX.0];
-    (1_000..900_000_u64, 0..6_usize, weight)
-}
-
-/// Records into a recorder that meets the names in the order given by `first`.
-fn record(recorder: &mut Recorder, requests: &[Drawn], first: usize) {
-    let mut ids = [BackendId(0); 4];
-    for place in 0..4 {
-        let place = (place + first) % 4;
-        ids[place] = recorder.backend(&name(NAMES[place]));
-    }
-    for &(micros, place, weight) in requests {
-        let blocker = match place {
-            4 => Blocker::Own,
-            5 => Blocker::Nobody,
-            _ => Blocker::Backend(ids[place]),
-        };
-        let latency = Nanos::from_micros(micros);
-        let outcome = if micros % 7 == 0 { Outcome::Cancelled } else { Outcome::Complete };
-        recorder.record(Report { latency, blocker, outcome, weight: Weight(weight) }).unwrap();
-        if let Blocker::Backend(id) = blocker {
-            let hits = (micros % 3) as u32;
-            let latency = (hits < 2).then_some(latency);
-            let timeouts = u32::from(micros % 5 == 0 && hits < 2);
-            recorder
-                .record_batch(id, BatchRecord { queries: 2, hits, failures: 0, timeouts, latency });
-        }
-    }
-}
+use robinhood_stats::{BackendId, Instant, Nanos};
 
 fn rbc(snapshot: &Snapshot) -> Vec<(String, f64)> {
     let backends = snapshot.backends.iter().map(|backend| (backend.name.to_string(), backend.rbc));
@@ -139,108 +92,6 @@ proptest! {
         let text = serde_json::to_string(&delta).unwrap();
         prop_assert_eq!(serde_json::from_str::<Delta>(&text).unwrap(), delta);
     }
-
-    #[test]
-    fn no_delta_makes_a_collector_panic_and_a_refused_one_leaves_no_trace(
-        requests in prop::collection::vec(drawn(), 0..40),
-        damages in prop::collection::vec((0..16_u8, any::<u64>(), any::<u16>()), 1..4),
-    ) {
-        let mut recorder = recorder(Detail::All);
-        record(&mut recorder, &requests, 0);
-        let good = recorder.take_delta(Nanos::ZERO);
-        let mut bad = good.clone();
-        bad.sequence += 1;
-        for (kind, number, small) in damages {
-            damage(&mut bad, kind, number, small);
-        }
-        let mut collector = collector();
-        collector.handle_delta(NOW, &good).unwrap();
-        let before = collector.snapshot(NOW);
-        let result = collector.handle_delta(NOW, &bad);
-        let after = collector.snapshot(NOW);
-        if result.is_err() {
-            prop_assert_eq!(before, after);
-            prop_assert_eq!(collector.counts().accepted, 1);
-        } else {
-            prop_assert_eq!(bad.check(), Ok(()));
-        }
-        for second in 1..700 {
-            collector.snapshot(Instant(NOW.0 + second * 1_000_000_000)); // takes everything out again
-        }
-        prop_assert_eq!(collector.snapshot(NOW).requests, 0);
-    }
-}
-
-/// Damages one field of a delta.
-fn damage(delta: &mut Delta, kind: u8, number: u64, small: u16) {
-    let cell = Cell {
-        blocker: Blocker::Backend(BackendId(small)),
-        bucket: (number >> 32) as u16,
-        weight: Weight(number),
-    };
-    match kind {
-        0 => delta.reports = number,
-        1 => delta.cancelled = number,
-        2 => delta.rejected = number,
-        3 => delta.age = Nanos(number),
-        4 => delta.cells.push(cell),
-        5 => delta.cells.insert(0, cell),
-        6 => delta.cells.reverse(),
-        7 => delta.squares.push(SquaresCell { bucket: small, squares: u128::from(number) << 40 }),
-        8 => delta.dictionary.reverse(),
-        9 => delta.dictionary.truncate(usize::from(small) % 4),
-        10 => delta.sequence = number,
-        11 => delta.cells.truncate(usize::from(small) % 40),
-        _ => {
-            let Some(backend) = delta.backends.first_mut() else { return };
-            match kind {
-                12 => backend.queries = number,
-                13 => backend.hits = number,
-                14 => backend.miss_batches.push(BatchCell { bucket: small, batches: number }),
-                _ => backend.backend = BackendId(small),
-            }
-        }
-    }
-}
-
-#[test]
-fn each_malformed_delta_is_told_what_is_wrong() {
-    type Damage = fn(&mut Delta);
-    let cases: [(Malformed, Damage); 15] = [
-        (Malformed::Dictionary, |d| d.dictionary.reverse()),
-        (Malformed::Dictionary, |d| d.dictionary[1] = d.dictionary[0].clone()),
-        (Malformed::Order, |d| d.cells.reverse()),
-        (Malformed::Order, |d| d.backends.reverse()),
-        (Malformed::Backend, |d| {
-            d.cells.last_mut().unwrap().blocker = Blocker::Backend(BackendId(4));
-        }),
-        (Malformed::Backend, |d| d.backends.last_mut().unwrap().backend = BackendId(4)),
-        (Malformed::Bucket, |d| d.cells.last_mut().unwrap().bucket = u16::MAX),
-        (Malformed::Bucket, |d| d.cells.first_mut().unwrap().bucket = 0),
-        (Malformed::Weight, |d| d.cells[0].weight = Weight(u64::MAX)),
-        (Malformed::Weight, |d| d.cells[0].weight = Weight(0)),
-        (Malformed::Weight, |d| d.reports = 10),
-        (Malformed::Weight, |d| {
-            d.squares.push(SquaresCell { bucket: d.cells[0].bucket, squares: 1 });
-        }),
-        (Malformed::Counters, |d| d.cancelled = d.reports + 1),
-        (Malformed::Counters, |d| d.backends[0].hits = d.backends[0].queries + 1),
-        (Malformed::Counters, |d| d.rejected = u64::MAX),
-    ];
-    let mut collector = collector();
-    let mut recorder = recorder(Detail::All);
-    for (rejected, (expected, damage)) in (1..).zip(cases) {
-        let requests: Vec<_> =
-            (0..24).map(|i| (5_000 * (i + 1), i as usize % 6, Weight::ONE.0)).collect();
-        record(&mut recorder, &requests, 0);
-        let mut delta = recorder.take_delta(Nanos::ZERO);
-        assert_eq!(delta.check(), Ok(()));
-        damage(&mut delta);
-        assert_eq!(collector.handle_delta(NOW, &delta), Err(expected.into()), "case {rejected}");
-        assert_eq!(collector.counts().malformed, rejected);
-    }
-    let snapshot = collector.snapshot(NOW);
-    assert_eq!((snapshot.requests, snapshot.backends.len(), collector.senders()), (0, 0, 0));
 }
 
 #[test]
@@ -319,8 +170,10 @@ fn bad_reports_are_rejected_and_counted_and_cancelled_ones_count_with_the_rest()
         BatchRecord { queries: 1, latency: Some(over), ..BatchRecord::default() },
     );
     assert_eq!(recorder.record(Report::cancelled(Nanos::from_secs(9), blocker)), Ok(()));
+    let mut all = self::recorder(Detail::All);
+    all.merge(&mut recorder);
     let mut collector = collector();
-    collector.handle_delta(NOW, &recorder.take_delta(Nanos::ZERO)).unwrap();
+    collector.handle_delta(NOW, &all.take_delta(Nanos::ZERO)).unwrap();
     let snapshot = collector.snapshot(NOW);
     assert_eq!((snapshot.requests, snapshot.cancelled, snapshot.rejected), (1, 1, 5));
     assert!(snapshot.request_p50 > Nanos::from_millis(8_700), "{}", snapshot.request_p50);

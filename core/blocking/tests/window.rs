@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use robinhood_blocking::{
     Band, Blocker, Collector, CollectorConfig, ConfigError, Delta, DeltaError, Detail, Recorder,
-    RecorderConfig, Report, Snapshot,
+    RecorderConfig, Report, Snapshot, Weight,
 };
 use robinhood_stats::{BackendName, Instant, Nanos};
 
@@ -150,6 +150,26 @@ fn counters_of_backends_cover_their_own_window() {
         snapshot.statistics_span
     );
     assert_eq!(world.snapshot(300).backend("a").unwrap().queries, 0);
+}
+
+#[test]
+fn sampled_traffic_that_leaves_the_window_leaves_no_trace() {
+    let [mut mixed, mut plain] = [world(), world()];
+    for weight in [0.25, 1.0, 50.0] {
+        let weight = Weight::from_f64(weight).unwrap();
+        let report = Report { weight, ..Report::complete(Nanos::from_millis(20), Blocker::Own) };
+        mixed.recorder.record(report).unwrap();
+    }
+    for world in [&mut mixed, &mut plain] {
+        world.report(0, 0, "a");
+    }
+    assert_eq!(mixed.snapshot(1).requests, 3);
+    for world in [&mut mixed, &mut plain] {
+        for second in 1..100 {
+            world.report(second, 100, "a");
+        }
+    }
+    assert_eq!(mixed.snapshot(100), plain.snapshot(100));
 }
 
 #[test]
