@@ -1,3 +1,26 @@
-//! The `robinhood` command line.
+//! The `robinhood` command line: parse, run, say how it ended.
 
-fn main() {}
+mod cli;
+mod demo;
+mod failure;
+mod interrupt;
+mod output;
+mod simulate;
+mod svg;
+mod table;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let result = match cli::Cli::parse().command {
+        cli::Command::Demo(args) => demo::run(&args),
+        cli::Command::Simulate(args) => simulate::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

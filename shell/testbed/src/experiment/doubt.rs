@@ -15,6 +15,8 @@ use super::summary::{GeneratorSummary, MachineSummary, Setting, StackSummary};
 const CPU_SHARE_MAX: f64 = 0.70;
 /// Lateness of the generator at P99, as a share of the lower stack's P99, from which it disturbs the figures.
 const LATENESS_SHARE_MAX: f64 = 0.01;
+/// Lateness below this is what waking a thread costs; no figure of milliseconds depends on it.
+const LATENESS_US_MIN: f64 = 50.0;
 /// Share of a backend's batches whose real work may outlast the limit.
 const OVER_LIMIT_SHARE_MAX: f64 = 0.01;
 
@@ -123,7 +125,7 @@ pub(super) fn of(
     let fastest = stacks.values().filter_map(|stack| stack.p99_ms).min_by(f64::total_cmp);
     if let (Some(lateness_us_p99), Some(p99_ms)) = (generator.lateness_us.p99, fastest) {
         let latency_us_p99 = p99_ms * 1e3;
-        if lateness_us_p99 > LATENESS_SHARE_MAX * latency_us_p99 {
+        if lateness_us_p99 > (LATENESS_SHARE_MAX * latency_us_p99).max(LATENESS_US_MIN) {
             doubts.push(Doubt::GeneratorLate { lateness_us_p99, latency_us_p99 });
         }
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use robinhood_load_tester::{CpuMeter, Pacer, PacingReport, RunClock, Schedule, Send};
 use robinhood_stats::{Bytes, Instant, Nanos};
-use robinhood_workload::Request;
+use robinhood_workload::{Request, Workload};
 use serde::Serialize;
 
 pub use doubt::Doubt;
@@ -257,6 +257,11 @@ impl Experiment {
     /// The stacks; empty before the start.
     pub fn stacks(&self) -> &[Arc<Stack>] {
         self.live.get().map_or(&[], |live| &live.stacks)
+    }
+
+    /// The workload that the backends serve.
+    pub fn workload(&self) -> &Workload {
+        self.dataset.workload()
     }
 
     /// What the machine can do.

@@ -1,0 +1,124 @@
+//! The commands and their flags, as typed. What they mean is decided where each command runs.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use robinhood_controller::PolicyKind;
+use robinhood_stats::{Bytes, Nanos, Rate};
+
+use robinhood_workload::presets::Scale;
+
+use crate::values::Seeds;
+
+/// Lower request P99 by moving cache space to the backends that make requests slow.
+#[derive(Debug, Parser)]
+#[command(name = "robinhood", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shared LRU against RobinHood, live on this machine, on the same requests
+    Demo(DemoArgs),
+    /// The same system in virtual time: hours of traffic in seconds
+    Simulate(SimulateArgs),
+}
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  robinhood demo                                two minutes, a live view, a table at the end
+  robinhood demo --seed 3 --json demo.json --svg demo.svg
+  robinhood demo --policy shared                control: both stacks are the same
+  robinhood demo --advise                       decisions are recorded, nothing moves
+  robinhood demo --trace requests.jsonl         your own requests, one JSON object a line";
+
+/// Flags of `robinhood demo`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// Length of the measured run; the latency spikes and the time scale follow it
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(10..=3_600))]
+    pub(crate) seconds: u32,
+    /// Seed of requests, keys and service times; a run prints it, and the same seed gives the same requests
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Cache of each stack, with unit
+    #[arg(
+        long,
+        value_name = "BYTES",
+        help = "Cache of each stack, with unit, as in 24MiB [default: the preset's]"
+    )]
+    pub(crate) budget: Option<Bytes>,
+    /// Policy of the second stack: robinhood, equal, static or shared
+    #[arg(long, default_value = "robinhood", value_name = "POLICY")]
+    pub(crate) policy: PolicyKind,
+    /// Record what would be moved and why, and move nothing
+    #[arg(long)]
+    pub(crate) advise: bool,
+    /// Requests from a trace: one JSON object a line, {"t": seconds, "d": [{backend: {"S": [..], "U": [..], "C": [..]}}]}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Requests per second of a trace, with unit [default: as many as fill --seconds]
+    #[arg(long, value_name = "RATE", requires = "trace")]
+    pub(crate) rate: Option<Rate>,
+    /// Count malformed lines of a trace and go on
+    #[arg(long, requires = "trace")]
+    pub(crate) skip_bad: bool,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw the P99 of both stacks over time
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Serve no web page (there is none yet: accepted so that scripts can say it)
+    #[arg(long)]
+    pub(crate) no_page: bool,
+}
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  robinhood simulate --workload onerf --policy shared,equal,robinhood --scale 1/8 --seed 1..3
+  robinhood simulate --workload demo --seed 1..10 --json simulated.json";
+
+/// Flags of `robinhood simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = SIMULATE_EXAMPLES)]
+pub(crate) struct SimulateArgs {
+    /// A preset: onerf or demo
+    #[arg(long, default_value = "onerf", value_name = "NAME")]
+    pub(crate) workload: String,
+    /// Policies to run on the same requests, separated by commas
+    #[arg(
+        long,
+        default_value = "shared,equal,robinhood",
+        value_delimiter = ',',
+        value_name = "A,B,.."
+    )]
+    pub(crate) policy: Vec<PolicyKind>,
+    /// Size of the fleet: application servers and backend servers shrink together
+    #[arg(long, default_value = "1/8", value_name = "RATIO")]
+    pub(crate) scale: Scale,
+    /// One seed, a range with both ends or a list
+    #[arg(long, default_value = "1", value_name = "SEEDS")]
+    pub(crate) seed: Seeds,
+    /// Length of the run with its warm-up, with unit [default: the preset's]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<Nanos>,
+    /// Part at the start that is not measured, with unit [default: the preset's]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) warmup: Option<Nanos>,
+    /// Cache of each application server, with unit [default: the preset's]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) budget: Option<Bytes>,
+    /// Objective for the request P99, with unit [default: the preset's]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) slo: Option<Nanos>,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Leave the part out that differs from run to run, so that equal seeds give equal bytes
+    #[arg(long, requires = "json")]
+    pub(crate) no_timing: bool,
+}

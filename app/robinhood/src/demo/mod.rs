@@ -1,0 +1,173 @@
+//! `robinhood demo`: two complete stacks on the same live requests, drawn while they run.
+
+mod frame;
+mod report;
+mod screen;
+mod view;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use robinhood_controller::{Mode, PolicyKind};
+use robinhood_stats::{Nanos, Rate};
+use robinhood_testbed::{Experiment, ExperimentConfig, ExperimentError, Phase, Source, Summary};
+use robinhood_testbed::{StackError, StackKind};
+use robinhood_workload::TraceSpeed;
+use robinhood_workload::presets;
+
+use crate::cli::DemoArgs;
+use crate::failure::Failure;
+use crate::{interrupt, output};
+use screen::Screen;
+
+/// The name of the first stack, which sets the objective.
+const REFERENCE: &str = "shared";
+/// All times of the paper are divided by this in a demo of two minutes; a shorter one is compressed more, in proportion.
+const TIME_SCALE: f64 = 10.0;
+const TIME_SCALE_SECONDS: f64 = 120.0;
+/// The control period must not fall below the 50 ms that a cache in the own process allows.
+const TIME_SCALE_MAX: f64 = 100.0;
+/// Time between two pictures.
+const REDRAW: Duration = Duration::from_millis(250);
+
+/// Runs the command.
+pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
+    for path in [&args.json, &args.svg].into_iter().flatten() {
+        output::check_writable(path)?;
+    }
+    if args.advise && args.policy == PolicyKind::Shared {
+        return Err(Failure::usage(
+            "--advise is about a controller, and --policy shared has none: leave one of them out",
+        ));
+    }
+    let stop = interrupt::stop_flag()?;
+    let config = config(args)?;
+    let (time_scale, second) = (config.time_scale, config.stacks[1].0.clone());
+    eprintln!(
+        "seed {}, time scale {time_scale}: the paper's times (5 s period, 60 s window) are divided by it",
+        args.seed
+    );
+    let experiment = Experiment::new(config, &mut announce).map_err(failure)?;
+    let summary = std::thread::scope(|scope| {
+        let running = scope.spawn(|| experiment.run());
+        watch(&experiment, args, &|| running.is_finished(), &|| stop.load(Ordering::Relaxed));
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+    .map_err(failure)?;
+    print!("{}", report::tables(&summary, REFERENCE, &second));
+    write_files(args, &summary, &experiment, &second)?;
+    conclude(&summary)
+}
+
+fn config(args: &DemoArgs) -> Result<ExperimentConfig, Failure> {
+    let measured = Nanos::from_secs(u64::from(args.seconds));
+    let workload = presets::demo(measured);
+    let mode = if args.advise { Mode::Advise } else { Mode::Active };
+    let second = match args.policy {
+        PolicyKind::Shared => "shared-control",
+        policy => policy.as_str(),
+    };
+    let source = match &args.trace {
+        None => Source::Generated(workload),
+        Some(path) => Source::Trace {
+            path: path.clone(),
+            speed: TraceSpeed::Rate(match args.rate {
+                Some(rate) => rate,
+                None => Rate(lines(path)? as f64 / measured.as_secs_f64()),
+            }),
+            skip_bad: args.skip_bad,
+            described: workload,
+        },
+    };
+    Ok(ExperimentConfig {
+        source,
+        seed: args.seed,
+        stacks: vec![
+            (REFERENCE.to_owned(), StackKind::Shared),
+            (second.to_owned(), StackKind::of(args.policy, mode)),
+        ],
+        budget: args.budget,
+        time_scale: (TIME_SCALE * TIME_SCALE_SECONDS / f64::from(args.seconds))
+            .clamp(TIME_SCALE, TIME_SCALE_MAX),
+    })
+}
+
+/// Lines of a file, at least one: requests of a trace, about.
+fn lines(path: &Path) -> Result<usize, Failure> {
+    let counted = File::open(path).and_then(|file| {
+        BufReader::new(file).split(b'\n').try_fold(0, |count, line| line.map(|_| count + 1))
+    });
+    let counted: std::io::Result<usize> = counted;
+    counted.map(|count| count.max(1)).map_err(|error| {
+        Failure::failed(format!("cannot read the trace {}: {error}", path.display()))
+    })
+}
+
+fn announce(phase: Phase) {
+    match phase {
+        Phase::Building => eprintln!("building the data of the backends"),
+        Phase::Checking => eprintln!("measuring what this machine can do"),
+        Phase::Filling => eprintln!("filling the caches from the stream's own prefix"),
+        Phase::Ready | Phase::Running | Phase::Draining | Phase::Done => {}
+    }
+}
+
+/// Draws until the run is over, or hands Ctrl-C on to it.
+fn watch(
+    experiment: &Experiment,
+    args: &DemoArgs,
+    over: &dyn Fn() -> bool,
+    interrupted: &dyn Fn() -> bool,
+) {
+    let mut screen = Screen::open();
+    while !over() {
+        let quit = match &mut screen {
+            Some(screen) => screen.wants_to_quit(REDRAW),
+            None => {
+                std::thread::sleep(REDRAW);
+                false
+            }
+        };
+        if quit || interrupted() {
+            experiment.stop();
+        }
+        if let Some(screen) = &mut screen {
+            screen.draw(&frame::of(&experiment.view(), args.seed));
+        }
+    }
+}
+
+fn write_files(
+    args: &DemoArgs,
+    summary: &Summary,
+    experiment: &Experiment,
+    second: &str,
+) -> Result<(), Failure> {
+    if let Some(path) = &args.json {
+        output::write_json(path, &report::Document::new(summary))?;
+    }
+    if let Some(path) = &args.svg {
+        output::write_text(path, &report::picture(summary, experiment, REFERENCE, second))?;
+    }
+    Ok(())
+}
+
+/// An invalid run says so in its exit code; an interrupted one did what it was asked.
+fn conclude(summary: &Summary) -> Result<(), Failure> {
+    if summary.valid || summary.setting.interrupted {
+        return Ok(());
+    }
+    Err(Failure::failed("the run is not valid, see the doubts above: do not use its figures"))
+}
+
+fn failure(error: ExperimentError) -> Failure {
+    match error {
+        ExperimentError::Stack(StackError::BudgetBelowFloors { .. } | StackError::Store { .. }) => {
+            Failure::configuration(error)
+        }
+        _ => Failure::failed(error),
+    }
+}

@@ -1,0 +1,91 @@
+//! Runs on as many threads as there are cores, one run never on two: the results do not depend on how many there are.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use robinhood_controller::PolicyKind;
+use robinhood_simulator::{Progress, Simulation, SimulationError};
+
+use super::{Plan, Run};
+use crate::failure::Failure;
+
+/// Progress is counted in millionths of a run.
+const WHOLE_RUN: u64 = 1_000_000;
+
+type Job = (u64, PolicyKind);
+
+/// Executes all jobs; after `stop` is set, the runs under way end with what they have and no other begins.
+pub(super) fn run(
+    plan: &Plan,
+    jobs: &[Job],
+    stop: &AtomicBool,
+    draw: bool,
+) -> Result<Vec<Run>, Failure> {
+    let next = AtomicUsize::new(0);
+    let done = AtomicU64::new(0);
+    let finished = Mutex::new(Vec::new());
+    let running = AtomicUsize::new(
+        std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len()),
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..running.load(Ordering::Relaxed) {
+            scope.spawn(|| {
+                while let Some(&job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let result = one(plan, job, stop, &done);
+                    finished.lock().expect("no thread panics with the lock").push(result);
+                }
+                running.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        if draw {
+            show_progress(&done, jobs.len() as u64 * WHOLE_RUN, &running);
+        }
+    });
+    let results = finished.into_inner().expect("no thread panicked");
+    results.into_iter().collect::<Result<_, _>>().map_err(Failure::configuration)
+}
+
+fn one(
+    plan: &Plan,
+    (seed, policy): Job,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<Run, SimulationError> {
+    let started = Instant::now();
+    let simulation = Simulation::new(&plan.workload, policy, seed, plan.options.clone())?;
+    let mut counted = 0;
+    let outcome = simulation.run(&mut |progress: Progress| {
+        let part =
+            (progress.now.as_secs_f64() / progress.end.as_secs_f64() * WHOLE_RUN as f64) as u64;
+        done.fetch_add(part.saturating_sub(counted), Ordering::Relaxed);
+        counted = part.max(counted);
+        if stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    Ok(Run { seed, policy, outcome, wall_seconds: started.elapsed().as_secs_f64() })
+}
+
+/// One line on standard error, drawn over itself, with the time left.
+fn show_progress(done: &AtomicU64, whole: u64, running: &AtomicUsize) {
+    let started = Instant::now();
+    let mut error = std::io::stderr();
+    while running.load(Ordering::Relaxed) > 0 {
+        std::thread::sleep(Duration::from_millis(100));
+        let share = done.load(Ordering::Relaxed) as f64 / whole as f64;
+        if share > 0.0 {
+            let left = started.elapsed().as_secs_f64() * (1.0 - share) / share;
+            let _ = write!(error, "\r{:3.0} %, {left:.0} s left ", share * 100.0);
+            let _ = error.flush();
+        }
+    }
+    let _ = write!(error, "\r{:40}\r", "");
+}

@@ -1,0 +1,46 @@
+//! Values of flags that are more than one number.
+
+use std::str::FromStr;
+
+/// `3`, `1..5` (both ends included) or `1,4,9`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seeds(pub Vec<u64>);
+
+/// The most seeds that one command runs.
+const SEEDS_MAX: usize = 1_000;
+
+impl FromStr for Seeds {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mistake = || {
+            format!(
+                "`{text}` does not name seeds: write one (`7`), a range with both ends (`1..5`) or a list (`1,4,9`), at most {SEEDS_MAX}"
+            )
+        };
+        let number = |part: &str| part.trim().parse::<u64>().map_err(|_| mistake());
+        let seeds: Vec<u64> = match text.split_once("..") {
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+                (first..=last).take(SEEDS_MAX + 1).collect()
+            }
+            None => text.split(',').map(number).collect::<Result<_, _>>()?,
+        };
+        if seeds.is_empty() || seeds.len() > SEEDS_MAX { Err(mistake()) } else { Ok(Self(seeds)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_one_a_range_or_a_list() {
+        assert_eq!("7".parse(), Ok(Seeds(vec![7])));
+        assert_eq!("1..3".parse(), Ok(Seeds(vec![1, 2, 3])));
+        assert_eq!("1..=3".parse(), Ok(Seeds(vec![1, 2, 3])));
+        assert_eq!("4,9".parse(), Ok(Seeds(vec![4, 9])));
+        for bad in ["", "3..1", "a", "1,,2", "0..999999999999"] {
+            assert!(bad.parse::<Seeds>().is_err(), "{bad}");
+        }
+    }
+}
