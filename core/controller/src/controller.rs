@@ -28,15 +28,16 @@ pub(crate) struct Failure {
 
 /// Moves bytes between the partitions of one cache, a little in each period.
 ///
-/// The driver owns clock and cache. In each period it hands over a snapshot and a reading, calls [`Self::handle_timeout`]
-/// when it is time, and then carries out resizes until there are none:
+/// The driver owns clock and cache. In each period it hands over a reading and a snapshot, calls [`Self::handle_timeout`]
+/// when it is time, and then
 ///
-/// 1. carry out everything that [`Self::poll_resize`] gives;
-/// 2. read the cache, [`Self::handle_usage`]: freed bytes release grows;
-/// 3. again from 1, until [`Self::poll_resize`] gives nothing at once.
+/// 1. carries out what [`Self::poll_resize`] gives: the shrinks, and grows for which bytes are free;
+/// 2. reads the cache once more, [`Self::handle_usage`]: freed bytes release grows;
+/// 3. carries out what [`Self::poll_resize`] gives now.
 ///
-/// A reading must be taken after the resizes polled before it were handed to the cache. A cache that shrinks slowly simply
-/// delays its grows to later readings.
+/// A cache that shrinks at once so has its new limits in the same period; with one that shrinks slowly, grows follow the readings
+/// of later periods. A reading must be taken after the resizes polled before it were handed to the cache, and show grows in
+/// effect: a limit that has not changed by then counts as lost and is told again in the next period.
 pub struct Controller {
     pub(crate) config: ControllerConfig,
     pub(crate) policy: Box<dyn Policy>,
@@ -93,7 +94,7 @@ impl Controller {
         self.snapshot = snapshot;
     }
 
-    /// What the whole cache holds now. Releases grows as far as bytes were freed.
+    /// What the whole cache holds now: a partition that is not mentioned holds nothing. Releases grows as far as bytes were freed.
     pub fn handle_usage(&mut self, now: Instant, usage: &[PartitionUsage]) {
         self.usage_at = Some(now);
         self.books.handle_usage(usage);

@@ -51,7 +51,7 @@ impl FloorRule {
         let given = apportion_capped(budget.0 - all_fixed, &asked, &asked);
         let bound = |(&(_, cap), extra): (&(_, Option<Bytes>), u64)| {
             let floor = fixed + extra;
-            Bounds { floor, cap: cap.map_or(u64::MAX, |cap| cap.0.max(floor)) }
+            Bounds { floor, cap: cap.unwrap_or(budget).min(budget).0.max(floor) }
         };
         partitions.iter().zip(given).map(bound).collect()
     }

@@ -32,7 +32,7 @@ pub struct Terms {
     pub target: Bytes,
     /// The least it may hold.
     pub floor: Bytes,
-    /// The most it may hold.
+    /// The most it may hold: the budget, when nobody bounds it.
     pub cap: Bytes,
     /// Bytes that it is still owed (positive) or owes (negative), because the cache moves whole granules only.
     pub carry_bytes: i64,

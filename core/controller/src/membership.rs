@@ -87,7 +87,7 @@ impl Controller {
     /// Forgets all orders: the limits that the cache holds become the targets, as far as they fit.
     pub(crate) fn start_from_cache(&mut self) {
         for partition in &mut self.books.partitions {
-            partition.forget_orders();
+            partition.start_from_cache();
         }
         self.fit_targets();
         self.release();

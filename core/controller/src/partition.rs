@@ -93,18 +93,18 @@ impl Partition {
         self.target.saturating_sub(self.released)
     }
 
-    /// Goes somewhere else: at once as far as bytes are its own already, the rest when bytes are free.
+    /// Goes somewhere else: down at once, up when bytes are free.
     pub(crate) fn aim(&mut self, target: u64) {
         self.target = target;
-        self.released = target.min(self.committed());
+        self.released = self.released.min(target);
     }
 
-    /// Starts again from what the cache holds.
-    pub(crate) fn forget_orders(&mut self) {
-        self.sent = self.limit;
-        self.answered = true;
-        self.released = self.limit;
-        self.target = self.limit;
+    /// Starts again from what the cache holds, or will hold as soon as it has done what it was told and has not answered yet.
+    pub(crate) fn start_from_cache(&mut self) {
+        if self.answered {
+            self.sent = self.limit;
+        }
+        (self.target, self.released) = (self.sent, self.sent);
         self.carry = 0;
     }
 }
@@ -168,18 +168,16 @@ impl Books {
         self.leaving.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }
 
-    /// Takes in what the cache says. Partitions that it does not mention keep their figures; leaving ones are gone.
+    /// Takes in what the cache says. A partition that it does not mention holds nothing, and is gone if it was to leave.
     pub(crate) fn handle_usage(&mut self, usage: &[PartitionUsage]) {
-        self.leaving.retain(|partition| {
-            let told = partition.sent == 0;
-            let held = usage.iter().find(|entry| entry.name == partition.name);
-            held.is_some_and(|entry| !told || entry.limit.0 > 0 || entry.used.0 > 0)
-        });
+        for partition in self.partitions.iter_mut().chain(&mut self.leaving) {
+            (partition.limit, partition.used, partition.answered) = (0, 0, true);
+        }
         for (place, entry) in usage.iter().enumerate() {
             // Sorted readings of all partitions, the usual case, need no search.
-            let at_place =
+            let is_at_place =
                 self.partitions.get(place).is_some_and(|partition| partition.name == entry.name);
-            let index = if at_place { Some(place) } else { self.position(&entry.name) };
+            let index = if is_at_place { Some(place) } else { self.position(&entry.name) };
             let partition = match index {
                 Some(index) => Some(&mut self.partitions[index]),
                 None => self.leaving.iter_mut().find(|partition| partition.name == entry.name),
@@ -187,45 +185,51 @@ impl Books {
             if let Some(partition) = partition {
                 (partition.limit, partition.used) = (entry.limit.0, entry.used.0);
                 partition.item_bytes_max = entry.item_bytes_max.0;
-                partition.answered = true;
             }
         }
+        self.leaving.retain(|partition| partition.limit > 0 || partition.used > 0);
     }
 
-    /// Whatever the cache was told without effect until now is told again: it may have lost it in a restart.
+    /// What the cache was told and has not done by the reading after is told again: it may have lost it in a restart. Grows
+    /// wait for free bytes again, for what they were granted may be somebody else's now.
     pub(crate) fn repeat_orders(&mut self, granule: u64) {
         for partition in self.partitions.iter_mut().chain(&mut self.leaving) {
             if partition.answered && partition.limit.abs_diff(partition.sent) >= granule {
                 partition.sent = partition.limit;
+                partition.released = partition.released.min(partition.limit);
             }
         }
     }
 
-    /// Releases grants as far as bytes are free, in proportion to what is owed, in whole granules except where a grant
-    /// becomes complete. Then lists the resizes: shrinks before grows, each in the order of names.
+    /// Releases grants, and lists the resizes: shrinks before grows, each in the order of names.
     pub(crate) fn release(&mut self, budget: u64, granule: u64) {
-        let committed: u64 =
-            self.partitions.iter().chain(&self.leaving).map(Partition::committed).sum();
-        let free = budget.saturating_sub(committed);
-        for partition in &mut self.partitions {
-            partition.released = partition.target.min(partition.committed());
+        let all = self.partitions.iter().chain(&self.leaving);
+        let committed: u64 = all.map(Partition::committed).sum();
+        if let Some(free) = budget.checked_sub(committed) {
+            for partition in &mut self.partitions {
+                // Who turns back before it has let go of its bytes still has them.
+                partition.released = partition.target.min(partition.committed());
+            }
+            self.release_free(free, granule);
         }
+        self.list_resizes();
+    }
+
+    /// Free bytes go to outstanding grants in proportion to what these lack, in whole granules until all can be met.
+    fn release_free(&mut self, free: u64, granule: u64) {
         let owed: Vec<u64> = self.partitions.iter().map(Partition::owed).collect();
-        let all_owed: u64 = owed.iter().sum();
-        if free >= all_owed {
+        if free >= owed.iter().sum() {
             for partition in &mut self.partitions {
                 partition.released = partition.target;
             }
-        } else {
-            let units: Vec<u64> = owed.iter().map(|&bytes| bytes / granule).collect();
-            if units.iter().any(|&unit| unit > 0) {
-                let shares = apportion_capped(free / granule, &units, &units);
-                for (partition, share) in self.partitions.iter_mut().zip(shares) {
-                    partition.released += share * granule;
-                }
-            }
+            return;
         }
-        self.list_resizes();
+        let units: Vec<u64> = owed.iter().map(|&bytes| bytes / granule).collect();
+        for (partition, share) in
+            self.partitions.iter_mut().zip(apportion_capped(free / granule, &units, &units))
+        {
+            partition.released += share * granule;
+        }
     }
 
     fn list_resizes(&mut self) {

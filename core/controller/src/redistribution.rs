@@ -86,7 +86,11 @@ fn skips(inputs: &Inputs) -> Vec<(BackendName, SkipReason)> {
                 SkipReason::Gap { limit, used }
             }
             Standing::Protected(protected) => SkipReason::Protected(*protected),
-            Standing::Normal if terms.target >= terms.cap => SkipReason::AtCap,
+            Standing::Normal
+                if terms.target >= terms.cap && terms.cap < inputs.observation.budget =>
+            {
+                SkipReason::AtCap
+            }
             Standing::Normal => continue,
         };
         skipped.push((backend.name.clone(), reason));
@@ -197,3 +201,6 @@ fn wants(
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).expect("budgets are below 2^63 bytes")
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,10 @@ pub(crate) struct ModelCache {
     pub(crate) pace: u64,
     /// Share of its limit that a partition fills.
     pub(crate) fill: f64,
+    /// Resizes that will be refused.
+    pub(crate) failures: u32,
+    /// What the cache may hold: its budget, or more for a while after the budget fell.
+    allowed: u64,
 }
 
 impl ModelCache {
@@ -66,7 +70,9 @@ impl ModelCache {
             used: Bytes(limit),
             item_bytes_max: Bytes(0),
         };
-        Self { partitions: limits.iter().map(partition).collect(), pace: u64::MAX, fill: 1.0 }
+        let partitions: Vec<PartitionUsage> = limits.iter().map(partition).collect();
+        let allowed = partitions.iter().map(|partition| partition.limit.0).sum();
+        Self { partitions, pace: u64::MAX, fill: 1.0, failures: 0, allowed }
     }
 
     pub(crate) fn limits(&self) -> Vec<(BackendName, Bytes)> {
@@ -100,20 +106,31 @@ impl ModelCache {
         self.partitions.iter().map(|partition| partition.limit.0.max(partition.used.0)).sum()
     }
 
-    /// Carries resizes out and reads the cache again until nothing is left to do at once.
+    /// What the cache holds may fall to a new budget at its own pace, and never rises above what is allowed.
+    fn check_budget(&mut self, budget: u64) {
+        let committed = self.committed();
+        self.allowed = budget.max(self.allowed.min(committed));
+        assert!(committed <= self.allowed, "{committed} bytes in a cache of {budget}");
+    }
+
+    /// Carries resizes out, reads the cache, and carries out what that released.
     pub(crate) fn apply(&mut self, controller: &mut Controller, now: Instant) {
-        loop {
-            let mut is_done = true;
-            while let Some(resize) = controller.poll_resize() {
+        self.allowed = self.allowed.max(controller.config().budget.0);
+        self.carry_out(controller, now);
+        self.reclaim();
+        controller.handle_usage(now, &self.partitions);
+        self.carry_out(controller, now);
+    }
+
+    fn carry_out(&mut self, controller: &mut Controller, now: Instant) {
+        while let Some(resize) = controller.poll_resize() {
+            if self.failures > 0 {
+                self.failures -= 1;
+                controller.handle_resize_failed(now, &resize.backend, "refused".to_owned());
+            } else {
                 self.set_limit(&resize.backend, resize.limit);
-                is_done = false;
-                assert!(self.committed() <= controller.config().budget.0, "never above the budget");
+                self.check_budget(controller.config().budget.0);
             }
-            if is_done {
-                return;
-            }
-            self.reclaim();
-            controller.handle_usage(now, &self.partitions);
         }
     }
 }
@@ -145,4 +162,9 @@ pub(crate) fn period_with(
     assert!(controller.poll_decision().is_none(), "one decision in each period");
     assert_eq!(decision.replay(), decision.new, "the record is enough to decide again");
     decision
+}
+
+/// The controller's limits in the order of names, in bytes.
+pub(crate) fn limits(controller: &Controller) -> Vec<u64> {
+    controller.allocation().iter().map(|(_, limit)| limit.0).collect()
 }

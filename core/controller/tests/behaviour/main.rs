@@ -1,4 +1,10 @@
 //! The controller as a whole, in virtual time, around a model of a cache.
 
+mod convergence;
 mod harness;
+mod holds;
+mod membership;
+mod operations;
 mod periods;
+mod records;
+mod slow_caches;
