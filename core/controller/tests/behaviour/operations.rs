@@ -178,7 +178,7 @@ fn a_controller_that_is_never_told_anything_holds_and_moves_nothing() {
 fn after_a_cut_of_the_budget_nothing_grows_into_bytes_that_are_still_being_freed() {
     let (mut cache, mut controller) = start_with(1, true);
     let slow = Operation::Cache { fill: 0.5, pace: 1 };
-    for operation in [slow, Operation::SetBudget(1 << 22), Operation::Item(0, 200_000)] {
+    for operation in [slow, Operation::SetBudget(1 << 22), Operation::Item(0, 300_000)] {
         run(&mut controller, &mut cache, &operation);
     }
     (cache.pace, cache.fill) = (u64::MAX, 1.0);
