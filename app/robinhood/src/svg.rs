@@ -144,25 +144,30 @@ impl Chart<'_> {
     }
 
     fn curves(&self, svg: &mut String, top: f64) {
-        // Names stand at the ends of their lines, pushed apart when two lines end together.
-        let mut taken: Vec<f64> = Vec::new();
-        for (curve, colour) in self.curves.iter().zip(COLOURS) {
-            let Some(&(_, last)) = curve.points.last() else { continue };
-            let points: Vec<String> = curve
-                .points
-                .iter()
-                .map(|&(seconds, value)| format!("{:.1},{:.1}", self.x(seconds), y(value, top)))
-                .collect();
-            let mut label_y = y(last, top) + 4.0;
-            while taken.iter().any(|other| (other - label_y).abs() < 15.0) {
-                label_y -= 15.0;
-            }
-            taken.push(label_y);
+        let drawn =
+            || self.curves.iter().zip(COLOURS).filter(|(curve, _)| !curve.points.is_empty());
+        for (curve, colour) in drawn() {
+            let point = |&(seconds, value): &(f64, f64)| {
+                format!("{:.1},{:.1}", self.x(seconds), y(value, top))
+            };
+            let points: Vec<String> = curve.points.iter().map(point).collect();
             let _ = write!(
                 svg,
-                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\" points=\"{}\"/>\
-                 <text x=\"{:.1}\" y=\"{label_y:.1}\" style=\"fill:{colour};font-weight:600\">{}</text>",
-                points.join(" "),
+                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\" points=\"{}\"/>",
+                points.join(" ")
+            );
+        }
+        // Names stand at the ends of their lines, lowest first, pushed up when two lines end together.
+        let end = |curve: &Curve<'_>| curve.points.last().map_or(0.0, |last| last.1);
+        let mut names: Vec<_> = drawn().collect();
+        names.sort_by(|a, b| end(a.0).total_cmp(&end(b.0)));
+        let mut free_y = HEIGHT;
+        for (curve, colour) in names {
+            let name_y = (y(end(curve), top) + 4.0).min(free_y);
+            free_y = name_y - 15.0;
+            let _ = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{name_y:.1}\" style=\"fill:{colour};font-weight:600\">{}</text>",
                 WIDTH - RIGHT + 8.0,
                 escape(curve.name)
             );
@@ -211,8 +216,14 @@ mod tests {
         let svg = chart.render();
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.contains("P99 &lt;of&gt; requests") && svg.contains(">shared</text>"));
-        let labels: Vec<&str> = svg.split("style=\"fill:").skip(1).collect();
-        assert_eq!(labels.len(), 2);
+        let name_ys: Vec<&str> =
+            svg.split("y=\"").filter(|part| part.contains("style=\"fill:")).collect();
+        assert_eq!(name_ys.len(), 2);
+        assert_ne!(
+            name_ys[0].split('"').next(),
+            name_ys[1].split('"').next(),
+            "names do not overlap"
+        );
     }
 
     #[test]
