@@ -1,0 +1,201 @@
+//! The binary as a user meets it: exit codes, messages, files, Ctrl-C.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+fn robinhood(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_robinhood"))
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
+}
+
+/// Exit code and standard error of a call that fails.
+fn refused(arguments: &[&str]) -> (i32, String) {
+    let output = robinhood(arguments);
+    assert!(output.stdout.is_empty(), "{arguments:?} printed a result");
+    (output.status.code().expect("it ended by itself"), String::from_utf8(output.stderr).unwrap())
+}
+
+fn sample_trace() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces/sample.jsonl");
+    path.to_str().unwrap().to_owned()
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
+    let cases: [(&[&str], &str); 9] = [
+        (&["demo", "--budget", "24"], "has no unit"),
+        (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
+        (&["demo", "--seconds", "0"], "10..=3600"),
+        (&["demo", "--advise", "--policy", "shared"], "leave one of them out"),
+        (&["demo", "--json", "/no/such/folder/x.json"], "does not exist"),
+        (&["simulate", "--workload", "nope"], "the presets are onerf"),
+        (&["simulate", "--scale", "0"], "not a scale"),
+        (&["simulate", "--duration", "5"], "has no unit"),
+        (&["simulate", "--seed", "3..1"], "does not name seeds"),
+    ];
+    for (arguments, message) in cases {
+        let (code, error) = refused(arguments);
+        assert_eq!(code, 2, "{arguments:?}: {error}");
+        assert!(error.contains(message), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_budget_below_the_floors_is_a_configuration_error() {
+    let (code, error) = refused(&["demo", "--budget", "10KiB"]);
+    assert_eq!(code, 78, "{error}");
+    assert!(error.contains("below the floors of its partitions"), "{error}");
+}
+
+#[test]
+fn a_bad_trace_is_refused_with_file_line_and_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        ("", "no request"),
+        ("not json\n", "line 1"),
+        ("{\"t\": 0}\n", "`d`"),
+        ("{\"t\":0,\"d\":[{\"a\":{\"S\":[1,2],\"U\":[\"x\"],\"C\":[1]}}]}\n", "2 entries"),
+        ("{\"t\":0,\"d\":[{\"a\":{\"S\":[-1],\"U\":[\"x\"],\"C\":[1]}}]}\n", "-1"),
+        ("{\"t\":0,\"d\":[],\"x\":1}\n", "`x`"),
+    ];
+    for (index, (text, message)) in cases.into_iter().enumerate() {
+        let trace = folder.path().join(format!("{index}.jsonl"));
+        std::fs::write(&trace, text).unwrap();
+        let json = folder.path().join("result.json");
+        let (code, error) = refused(&[
+            "demo",
+            "--trace",
+            trace.to_str().unwrap(),
+            "--json",
+            json.to_str().unwrap(),
+        ]);
+        assert_eq!(code, 1, "{text:?}: {error}");
+        assert!(
+            error.contains(message) && error.contains(trace.to_str().unwrap()),
+            "{text:?}: {error}"
+        );
+        assert!(!json.exists(), "nothing is half written");
+    }
+}
+
+#[test]
+fn equal_seeds_simulate_to_equal_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str| {
+        let path = folder.path().join(name);
+        let output = robinhood(&[
+            "simulate",
+            "--workload",
+            "demo",
+            "--seed",
+            "1..2",
+            "--duration",
+            "15s",
+            "--no-timing",
+            "--json",
+            path.to_str().unwrap(),
+        ]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read(path).unwrap()
+    };
+    let (first, second) = (run("a.json"), run("b.json"));
+    assert!(first == second, "the two documents differ");
+    let document: Value = serde_json::from_slice(&first).unwrap();
+    assert_eq!(document["schema"], "robinhood.simulate/1");
+    assert_eq!(document["runs"].as_array().unwrap().len(), 6);
+    for key in [
+        "slo_violation_ratio",
+        "p99_worst_ms",
+        "p99_mean_ms",
+        "p90_violation_ratio",
+        "dominant_rbc_share_mean",
+    ] {
+        assert!(document["policies"]["robinhood"][key].is_f64(), "{key}");
+    }
+    for key in ["bytes_moved", "requests", "queries"] {
+        assert!(document["policies"]["robinhood"][key].is_u64(), "{key}");
+    }
+    assert!(document.get("timing").is_none());
+}
+
+#[test]
+fn a_demo_of_a_trace_accounts_for_every_request_and_writes_both_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, svg] = ["demo.json", "demo.svg"].map(|name| folder.path().join(name));
+    // Few requests and an idle cache: the run may rightly end as not valid, but it must end and write its result.
+    let output = robinhood(&[
+        "demo",
+        "--seconds",
+        "10",
+        "--trace",
+        &sample_trace(),
+        "--json",
+        json.to_str().unwrap(),
+        "--svg",
+        svg.to_str().unwrap(),
+        "--no-page",
+    ]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{error}");
+    assert!(error.contains("seed 1"), "the run prints its seed: {error}");
+    let lines = std::fs::read_to_string(sample_trace()).unwrap().lines().count() as u64;
+    let document = read_json(&json);
+    assert_eq!(document["schema"], "robinhood.demo/1");
+    for stack in ["shared", "robinhood"] {
+        assert_eq!(document["stacks"][stack]["requests"].as_u64(), Some(lines), "{stack}");
+        assert_eq!(document["stacks"][stack]["errors"].as_u64(), Some(0), "{stack}");
+    }
+    assert_eq!(document["stacks"]["shared"]["queries"], document["stacks"]["robinhood"]["queries"]);
+    for key in ["p50", "p99", "p99_9"] {
+        assert!(document["generator"]["lateness_us"][key].is_f64(), "{key}");
+    }
+    assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
+}
+
+/// Ends the child when a test fails half way.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_demo_with_the_summary_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let json: PathBuf = folder.path().join("demo.json");
+    let child = Command::new(env!("CARGO_BIN_EXE_robinhood"))
+        .args(["demo", "--seconds", "3600", "--json", json.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    let mut child = Running(child);
+    std::thread::sleep(Duration::from_secs(15)); // long enough for the data to be built, on a busy machine too
+    kill(Pid::from_raw(i32::try_from(child.0.id()).unwrap()), Signal::SIGINT).unwrap();
+    let patience = Instant::now();
+    let status = loop {
+        if let Some(status) = child.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(patience.elapsed() < Duration::from_secs(60), "the demo does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(status.code(), Some(0));
+    let document = read_json(&json);
+    assert_eq!(document["interrupted"], true);
+    assert!(document["stacks"]["shared"]["requests"].as_u64().unwrap() > 0);
+}
