@@ -1,7 +1,7 @@
-//! Shared cache against RobinHood on the same requests, without a terminal view: prints the summary as JSON.
+//! Shared cache against another policy on the same requests, without a terminal view: prints the summary as JSON.
 //!
-//! `cargo run --release -p robinhood-testbed --example side_by_side -- 60 1` (seconds, seed), and with the path of a
-//! trace as third argument its requests, spread over the seconds.
+//! `cargo run --release -p robinhood-testbed --example side_by_side -- 60 1 robinhood` (seconds, seed, policy), and with
+//! the path of a trace as fourth argument its requests, spread over the seconds.
 
 use robinhood_controller::{Mode, PolicyKind};
 use robinhood_stats::{Nanos, Rate};
@@ -13,6 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = arguments.next().map_or(Ok(60), |text| text.parse())?;
     let seed = arguments.next().map_or(Ok(1), |text| text.parse())?;
     let kind = |policy| StackKind::of(policy, Mode::Active);
+    let policy = arguments.next().map_or(Ok(PolicyKind::Robinhood), |text| text.parse())?;
     let workload = presets::demo(Nanos::from_secs(seconds));
     let source = match arguments.next() {
         None => Source::Generated(workload),
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed,
         stacks: vec![
             ("shared".to_owned(), kind(PolicyKind::Shared)),
-            ("robinhood".to_owned(), kind(PolicyKind::Robinhood)),
+            ("other".to_owned(), kind(policy)),
         ],
         budget: None,
         time_scale: 10.0,
