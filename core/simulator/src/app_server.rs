@@ -5,7 +5,7 @@
 use robinhood_blocking::{BatchRecord, Detail, Recorder, RecorderConfig, Report};
 use robinhood_cache::{ItemHandle, Ledger, PartitionId, Sharing};
 use robinhood_stats::{BackendId, BackendName, Bytes};
-use robinhood_workload::{Key, Workload};
+use robinhood_workload::{Batch, Key, Request, Workload};
 
 /// Keys of all backends as handles of one ledger: those of a backend follow those of the one before.
 #[derive(Clone, Debug)]
@@ -44,8 +44,10 @@ impl Handles {
 pub(crate) struct AppServer {
     pub(crate) ledger: Ledger,
     recorder: Recorder,
-    /// Whether each key of the batch that is looked up is in the cache; scratch.
+    /// Whether each key of the probed stage is in the cache, batch after batch.
     present: Vec<bool>,
+    /// How many of them were looked up.
+    probed: usize,
     /// The largest object that each partition was given.
     item_bytes_max: Vec<u32>,
     refused: u64,
@@ -74,25 +76,37 @@ impl AppServer {
             items as usize,
         );
         let item_bytes_max = vec![0; workload.backends.len()];
-        Self { ledger, recorder, present: Vec::new(), item_bytes_max, refused: 0 }
+        Self { ledger, recorder, present: Vec::new(), probed: 0, item_bytes_max, refused: 0 }
     }
 
-    /// Looks a batch up: hits become the most recently used, keys that are not there are added to `missing`.
+    /// Finds out which keys of a stage are in the cache, for the look-ups of its batches that follow.
+    ///
+    /// No branch here depends on memory, so that the processor fetches all nodes at once; the look-ups find them near.
+    #[inline]
+    pub(crate) fn probe(&mut self, handles: &Handles, request: &Request, stage: usize) {
+        self.present.clear();
+        self.probed = 0;
+        for batch in request.stage(stage) {
+            let present = |&key: &Key| self.ledger.contains(handles.of(batch.backend, key));
+            self.present.extend(request.keys(batch).iter().map(present));
+        }
+    }
+
+    /// Looks the next batch of the probed stage up: hits become the most recently used, keys that are not there are added to `missing`.
     #[inline]
     pub(crate) fn look_up(
         &mut self,
         handles: &Handles,
-        backend: BackendId,
-        keys: &[Key],
-        cacheable: &[bool],
+        request: &Request,
+        batch: &Batch,
         missing: &mut Vec<Key>,
     ) {
-        // Two passes: the first has no branch that depends on memory, so that the processor fetches all nodes of a batch at once.
-        self.present.clear();
-        self.present.extend(keys.iter().map(|&key| self.ledger.contains(handles.of(backend, key))));
-        for ((&key, &present), &cacheable) in keys.iter().zip(&self.present).zip(cacheable) {
+        let (keys, cacheable) = (request.keys(batch), request.cacheable(batch));
+        let present = &self.present[self.probed..self.probed + keys.len()];
+        self.probed += keys.len();
+        for ((&key, &present), &cacheable) in keys.iter().zip(present).zip(cacheable) {
             if present && cacheable {
-                self.ledger.touch(handles.of(backend, key));
+                self.ledger.touch(handles.of(batch.backend, key));
             } else {
                 missing.push(key);
             }

@@ -81,12 +81,13 @@ impl World {
     /// Fills the cache of the request's server with all its objects; no time passes and nothing is counted.
     pub(crate) fn prefill(&mut self, request: &Request) {
         let server = &mut self.servers[usize::from(request.app_server)];
-        for batch in request.stages().flatten() {
-            self.scratch.clear();
-            let (keys, cacheable) = (request.keys(batch), request.cacheable(batch));
-            server.look_up(&self.handles, batch.backend, keys, cacheable, &mut self.scratch);
-            for (&key, &cacheable) in keys.iter().zip(cacheable) {
-                if cacheable && self.scratch.contains(&key) {
+        for stage in 0..request.stage_count() {
+            server.probe(&self.handles, request, stage);
+            for batch in request.stage(stage) {
+                self.scratch.clear();
+                server.look_up(&self.handles, request, batch, &mut self.scratch);
+                keep_cacheable(&mut self.scratch, request, batch);
+                for &key in &self.scratch {
                     let bytes = self.generator.value_bytes(batch.backend, key);
                     server.fill(&self.handles, batch.backend, key, bytes);
                 }
@@ -132,6 +133,8 @@ impl World {
     ) -> Option<Finished> {
         for stage in from..request.stage_count() {
             let mut outstanding = 0;
+            let server = usize::from(self.flights.requests.slot(slot).app_server);
+            self.servers[server].probe(&self.handles, request, stage);
             for batch in request.stage(stage) {
                 outstanding += u32::from(self.send(now, slot, request, stage, batch));
             }
@@ -166,8 +169,7 @@ impl World {
         let batch_slot = self.flights.batches.take();
         let sent = self.flights.batches.slot(batch_slot);
         sent.fills.clear();
-        let (keys, cacheable) = (request.keys(batch), request.cacheable(batch));
-        server.look_up(&self.handles, backend, keys, cacheable, &mut sent.fills);
+        server.look_up(&self.handles, request, batch, &mut sent.fills);
         let queries = batch.queries();
         let hits = queries - sent.fills.len() as u32;
         if hits == queries {
@@ -193,8 +195,8 @@ impl World {
         (sent.request, sent.backend, sent.queries, sent.hits) = (slot, backend, queries, hits);
         if sent.timed_out {
             sent.fills.clear();
-        } else if !cacheable.iter().all(|&cacheable| cacheable) {
-            keep_cacheable(&mut sent.fills, keys, cacheable);
+        } else {
+            keep_cacheable(&mut sent.fills, request, batch);
         }
         let end = now + sent.latency;
         self.flights.push(end, batch_slot);
@@ -259,8 +261,10 @@ impl World {
 }
 
 /// Leaves the keys whose objects the cache may hold.
-fn keep_cacheable(fills: &mut Vec<Key>, keys: &[Key], cacheable: &[bool]) {
-    fills.retain(|fill| {
-        keys.iter().zip(cacheable).any(|(key, &cacheable)| cacheable && key == fill)
-    });
+fn keep_cacheable(fills: &mut Vec<Key>, request: &Request, batch: &Batch) {
+    let (keys, cacheable) = (request.keys(batch), request.cacheable(batch));
+    if !cacheable.iter().all(|&cacheable| cacheable) {
+        let may = |fill: &Key| keys.iter().zip(cacheable).any(|(key, &c)| c && key == fill);
+        fills.retain(may);
+    }
 }

@@ -8,7 +8,7 @@ use robinhood_stats::{BackendId, BackendName, Instant, Nanos};
 use crate::draws::{Draws, Geometric, Purpose};
 use crate::request::{Key, Request, RequestStream};
 use crate::sizes::LogNormalSizes;
-use crate::spec::{Workload, WorkloadError};
+use crate::spec::{BackendSpec, BatchSpec, RequestType, Workload, WorkloadError};
 use crate::trace::TraceError;
 use crate::zipf::Zipf;
 
@@ -45,22 +45,16 @@ impl Generator {
     /// The stream of a workload and a seed, from its first request.
     pub fn new(workload: &Workload, seed: u64) -> Result<Self, WorkloadError> {
         workload.validate()?;
-        let backend = |(id, spec): (usize, &crate::spec::BackendSpec)| BackendSource {
-            zipf: Zipf::new(spec.catalogue, spec.zipf),
-            sizes: LogNormalSizes::new(spec.sizes, BackendId(id as u16)),
-            cacheable_share: spec.cacheable_share,
-        };
-        let geometric =
-            |b: &crate::spec::BatchSpec| (b.backend, Geometric::with_mean(b.queries_mean));
+        let geometric = |b: &BatchSpec| (b.backend, Geometric::with_mean(b.queries_mean));
         let mut sum = 0.0;
-        let cumulative = |t: &crate::spec::RequestType| {
+        let cumulative = |t: &RequestType| {
             sum += t.weight;
             sum
         };
         Ok(Self {
             draws: Draws::new(seed),
             names: workload.names().cloned().collect(),
-            backends: workload.backends.iter().enumerate().map(backend).collect(),
+            backends: sources(&workload.backends),
             types: workload
                 .request_types
                 .iter()
@@ -119,6 +113,23 @@ impl Generator {
         let sequence = Draws::new(0).at(Purpose::Cacheable, 0, backend);
         sequence.unit(u64::from(key.0)) < self.backends[backend.index()].cacheable_share
     }
+}
+
+fn sources(specs: &[BackendSpec]) -> Vec<BackendSource> {
+    let mut sources: Vec<BackendSource> = Vec::new();
+    for (place, spec) in specs.iter().enumerate() {
+        let backend = BackendId(place as u16);
+        let alike = specs[..place].iter().position(|other| other.sizes == spec.sizes);
+        sources.push(BackendSource {
+            zipf: Zipf::new(spec.catalogue, spec.zipf),
+            sizes: match alike {
+                Some(other) => sources[other].sizes.for_backend(backend),
+                None => LogNormalSizes::new(spec.sizes, backend),
+            },
+            cacheable_share: spec.cacheable_share,
+        });
+    }
+    sources
 }
 
 impl RequestStream for Generator {

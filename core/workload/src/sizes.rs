@@ -3,6 +3,8 @@
 //! Place in the flow: asked when an object enters a cache. A size is computed from the key, not stored: a table of 4,096 quantiles, shared by
 //! all keys, replaces four bytes for each of millions of keys.
 
+use std::sync::Arc;
+
 use robinhood_stats::BackendId;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +46,7 @@ impl SizeSpec {
 #[derive(Clone, Debug)]
 pub struct LogNormalSizes {
     /// Size at each step of probability.
-    quantiles: Vec<f32>,
+    quantiles: Arc<[f32]>,
     backend: BackendId,
 }
 
@@ -62,6 +64,12 @@ impl LogNormalSizes {
             }
         };
         Self { quantiles: (0..=STEPS).map(quantile).collect(), backend }
+    }
+
+    /// Sizes of another backend with the same distribution. The table is shared: all backends of a workload usually have one.
+    #[must_use]
+    pub fn for_backend(&self, backend: BackendId) -> Self {
+        Self { quantiles: Arc::clone(&self.quantiles), backend }
     }
 
     /// The size of the object with this key, bytes.

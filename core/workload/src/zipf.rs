@@ -15,8 +15,9 @@ const EXACT_RANKS: u32 = 2_048;
 /// A table that turns random bits into ranks: probability of rank k (from 0) proportional to 1 / (k + 1)^exponent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zipf {
-    /// The rank, with a fraction, below which a share of i / `STEPS` of the probability lies.
-    knots: Vec<f64>,
+    /// The rank, with a fraction, below which a share of i / `STEPS` of the probability lies. Single precision: the tables of all backends share the
+    /// processor's cache, and where ranks are too large for it a step holds thousands of them.
+    knots: Vec<f32>,
     catalogue: u32,
 }
 
@@ -39,7 +40,7 @@ impl Zipf {
         let tail = Tail::new(exponent, cumulative.len() - 1, cumulative[cumulative.len() - 1]);
         let total = tail.cumulative(f64::from(catalogue));
         let mut head = 0;
-        let knot = |step: usize| {
+        let mut knot = |step: usize| {
             let target = total * step as f64 / STEPS as f64;
             if target >= cumulative[cumulative.len() - 1] {
                 return tail.rank(target).min(f64::from(catalogue));
@@ -49,8 +50,8 @@ impl Zipf {
             }
             head as f64 + (target - cumulative[head]) / (cumulative[head + 1] - cumulative[head])
         };
-        let mut knots: Vec<f64> = (0..STEPS).map(knot).collect();
-        knots.push(f64::from(catalogue));
+        let mut knots: Vec<f32> = (0..STEPS).map(|step| knot(step) as f32).collect();
+        knots.push(catalogue as f32);
         Self { knots, catalogue }
     }
 
@@ -59,7 +60,7 @@ impl Zipf {
     pub fn rank(&self, bits: u64) -> u32 {
         let step = (bits >> (64 - STEP_BITS)) as usize;
         let fraction = ((bits << STEP_BITS) >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0);
-        let (low, high) = (self.knots[step], self.knots[step + 1]);
+        let (low, high) = (f64::from(self.knots[step]), f64::from(self.knots[step + 1]));
         ((low + fraction * (high - low)) as u32).min(self.catalogue - 1)
     }
 
@@ -112,8 +113,8 @@ mod tests {
 
     /// The distribution function that the table stands for: probability of a rank below `rank`.
     fn tabulated(zipf: &Zipf, rank: f64) -> f64 {
-        let step = zipf.knots.partition_point(|&knot| knot <= rank).clamp(1, STEPS);
-        let (low, high) = (zipf.knots[step - 1], zipf.knots[step]);
+        let step = zipf.knots.partition_point(|&knot| f64::from(knot) <= rank).clamp(1, STEPS);
+        let (low, high) = (f64::from(zipf.knots[step - 1]), f64::from(zipf.knots[step]));
         (step as f64 - 1.0 + ((rank - low) / (high - low)).min(1.0)) / STEPS as f64
     }
 
