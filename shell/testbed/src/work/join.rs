@@ -4,16 +4,17 @@
 //! memory, each through a read-only connection of its own; it goes when the catalogue goes.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
 use bytes::Bytes;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
 use super::answer::{expand, mix};
+use super::scratch::Scratch;
 use super::{Work, WorkError};
 
+const FILE: &str = "catalogue.sqlite";
 const BRANDS: u32 = 500;
 const OFFERS_PER_PRODUCT: u32 = 2;
 
@@ -43,44 +44,16 @@ pub(super) struct Reader {
     fields: Vec<u8>,
 }
 
-/// A folder of our own in the folder for temporary files.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, WorkError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("robinhood-testbed-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        match std::fs::create_dir(&path) {
-            Ok(()) => Ok(Self(path)),
-            Err(source) => Err(WorkError::Scratch { path, source }),
-        }
-    }
-
-    fn database(&self) -> PathBuf {
-        self.0.join("catalogue.sqlite")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("the scratch database {} stays behind: {error}", self.0.display());
-        }
-    }
-}
-
 impl Database {
     pub(super) fn build(seed: u64, sizes: &[u32]) -> Result<Self, WorkError> {
         let file = Scratch::new()?;
-        fill(&file.database(), seed, sizes)?;
+        fill(&file.path().join(FILE), seed, sizes)?;
         Ok(Self { file, keys: sizes.len() as u32 })
     }
 
     pub(super) fn reader(&self) -> Result<Reader, WorkError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(self.file.database(), flags)?;
+        let connection = Connection::open_with_flags(self.file.path().join(FILE), flags)?;
         // Without this SQLite plans a statement anew for every key, in the hope of a better plan.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // Exclusive mode of a reader: its shared lock is taken once and not again for every query.
@@ -176,7 +149,7 @@ mod tests {
     #[test]
     fn the_scratch_file_goes_with_the_catalogue() {
         let database = Database::build(3, &[100; 5]).unwrap();
-        let folder = database.file.0.clone();
+        let folder = database.file.path().to_owned();
         assert!(folder.exists());
         drop(database);
         assert!(!folder.exists());

@@ -10,6 +10,7 @@ mod answer;
 mod compute;
 mod join;
 mod lookup;
+mod scratch;
 
 use std::sync::Arc;
 
