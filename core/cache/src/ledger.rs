@@ -9,7 +9,7 @@ use robinhood_stats::Bytes;
 
 use crate::accounts::{Accounts, Layout, LocalAccounts, Memory};
 use crate::order::Order;
-use crate::room::{self, InsertError};
+use crate::room::{self, Effort, InsertError};
 use crate::{ItemHandle, PartitionId, Sharing};
 
 /// Partitions, limits, debt, eviction order and byte counts of one cache.
@@ -95,7 +95,7 @@ impl Ledger {
             &mut self.accounts,
             partition,
             u64::from(bytes),
-            self.evictions_max,
+            &mut Effort::new(self.evictions_max),
             &mut freed(evicted),
         )?;
         self.order.insert(partition, item, bytes);

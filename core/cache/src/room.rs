@@ -12,6 +12,8 @@
 //!    limits sum to more than the budget): the partition with the largest debt loses its coldest item, else the own one.
 //! 5. Rules 3 and 4 together evict at most a number of items that the caller sets; if that is not enough, the item is
 //!    refused. What was evicted until then stays evicted, so that a repeated insert gets further.
+//!
+//! An order may be one shard's part of the lists. The store then lets the same effort go on in other shards.
 
 use crate::accounts::{Accounts, ListId, Memory, Shortage};
 use crate::order::Order;
@@ -48,6 +50,26 @@ pub enum InsertError {
     },
 }
 
+/// What one insert has done and may still do to get its bytes; it may go on in another shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    evictions: u32,
+    evictions_max: u32,
+    /// Bytes evicted from the insert's own list.
+    own_freed: u64,
+    debt_paid: bool,
+}
+
+impl Effort {
+    pub(crate) const fn new(evictions_max: u32) -> Self {
+        Self { evictions: 0, evictions_max, own_freed: 0, debt_paid: false }
+    }
+
+    const fn refused(&self, bytes: u64) -> InsertError {
+        InsertError::Refused { bytes, evictions: self.evictions }
+    }
+}
+
 /// Reserves `bytes` for an item of `partition`, evicting by the rules in the module's header. After `Ok` the caller
 /// adds the item to the order.
 #[inline]
@@ -56,7 +78,7 @@ pub(crate) fn make_room(
     accounts: &mut impl Accounts,
     partition: PartitionId,
     bytes: u64,
-    evictions_max: u32,
+    effort: &mut Effort,
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> Result<(), InsertError> {
     let own = order.layout().list_of(partition);
@@ -64,28 +86,43 @@ pub(crate) fn make_room(
     if bytes > limit {
         return Err(InsertError::TooLarge { bytes, limit });
     }
-    pay_debt(order, accounts, evicted);
-    let mut own_freed = 0;
-    let mut evictions = 0;
-    while let Err(shortage) = accounts.reserve(own, bytes, own_freed >= bytes) {
-        let victim = match shortage {
-            Shortage::Limit => own,
-            Shortage::Budget => {
-                accounts.largest_debt(|list| order.coldest(list).is_some()).unwrap_or(own)
-            }
-        };
-        if evictions == evictions_max {
-            return Err(InsertError::Refused { bytes, evictions });
-        }
-        let Some(freed) = evict_coldest(order, accounts, victim, evicted) else {
-            return Err(InsertError::Refused { bytes, evictions });
-        };
-        evictions += 1;
-        if victim == own {
-            own_freed += freed;
+    if !effort.debt_paid {
+        effort.debt_paid = true;
+        pay_debt(order, accounts, evicted);
+    }
+    while let Err(shortage) = accounts.reserve(own, bytes, effort.own_freed >= bytes) {
+        if !evict_for(order, accounts, own, shortage, effort, evicted) {
+            return Err(effort.refused(bytes));
         }
     }
     Ok(())
+}
+
+/// Evicts one item that an insert into the list `own` may evict; false when there is none or the insert's evictions are
+/// used up.
+pub(crate) fn evict_for(
+    order: &mut Order,
+    accounts: &mut impl Accounts,
+    own: ListId,
+    shortage: Shortage,
+    effort: &mut Effort,
+    evicted: &mut impl FnMut(ItemHandle) -> Memory,
+) -> bool {
+    if effort.evictions == effort.evictions_max {
+        return false;
+    }
+    let victim = match shortage {
+        Shortage::Limit => own,
+        Shortage::Budget => {
+            accounts.largest_debt(|list| order.coldest(list).is_some()).unwrap_or(own)
+        }
+    };
+    let Some(freed) = evict_coldest(order, accounts, victim, evicted) else { return false };
+    effort.evictions += 1;
+    if victim == own {
+        effort.own_freed += freed;
+    }
+    true
 }
 
 /// The share of an insert in paying debts: two evictions from the list with the largest debt.

@@ -11,7 +11,8 @@
 //! memory is given back to the allocator outside of it.
 //!
 //! With one shard eviction is exactly coldest first per partition; with more, each insert evicts the coldest of its own
-//! shard's part of the partition.
+//! shard's part of the partition (of another's when its own has none), and each reclaim takes from a shard in proportion
+//! to what it holds. Partitions of fewer than some hundred items a shard are better served by fewer shards.
 //!
 //! # Bytes
 //! A value is copied once, at insert, next to its key into one allocation of its exact size, so that a small value never
@@ -37,6 +38,7 @@ use foldhash::quality::FixedState;
 use robinhood_stats::Bytes;
 
 use crate::accounts::Layout;
+use crate::room::Effort;
 use crate::{InsertError, KEY_BYTES_MAX, PARTITIONS_MAX, PartitionId, Sharing};
 use accounts::SharedAccounts;
 use shard::{Identity, Leaving, Shard};
@@ -62,7 +64,8 @@ pub struct StoreConfig {
     pub partitions: usize,
     /// How partitions share the budget.
     pub sharing: Sharing,
-    /// The number of shards, 1 to 1,024: several times the number of threads. With 1, eviction is exact.
+    /// The number of shards, 1 to 1,024: several times the number of threads, and few enough that a partition has some hundred
+    /// items in each. With 1, eviction is exact.
     pub shards: usize,
     /// The eviction rule.
     pub eviction: Eviction,
@@ -120,8 +123,8 @@ pub struct Store {
     layout: Layout,
     hasher: FixedState,
     evictions_per_insert_max: u32,
-    /// Batches by reclaims: shards take turns.
-    reclaim_turn: AtomicUsize,
+    /// Whose turn it is, see [`Self::next_shard`].
+    turn: AtomicUsize,
 }
 
 /// Two shards never share a cache line, nor a pair that is fetched together.
@@ -162,16 +165,15 @@ impl Store {
         }
         let Eviction::Lru = config.eviction;
         let layout = Layout::new(config.partitions, config.sharing);
-        let hasher = FixedState::with_seed(config.seed);
         let shard_bytes = config.budget.0 / config.shards as u64;
-        let shard = || Padded(Mutex::new(Shard::new(layout, hasher.clone(), shard_bytes)));
+        let shard = || Padded(Mutex::new(Shard::new(layout, shard_bytes)));
         Ok(Self {
             shards: (0..config.shards).map(|_| shard()).collect(),
             accounts: SharedAccounts::new(layout, config.budget),
             layout,
-            hasher,
+            hasher: FixedState::with_seed(config.seed),
             evictions_per_insert_max: config.evictions_per_insert_max,
-            reclaim_turn: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
         })
     }
 
@@ -212,16 +214,50 @@ impl Store {
         }
         let identity = self.identity(partition, key);
         let blob = shard::blob(&identity, value); // copies, and may wait for memory: before the lock
+        let bytes = shard::weight(&blob);
+        let mut blob = Some(blob);
+        let mut effort = Effort::new(self.evictions_per_insert_max);
         let mut leaving = Leaving::default();
-        let kept = self.lock(identity.hash).insert(
-            &identity,
-            blob,
-            &self.accounts,
-            self.evictions_per_insert_max,
-            &mut leaving,
-        );
+        let kept = loop {
+            let mut shard = self.lock(identity.hash);
+            match shard.insert(&identity, &mut blob, &self.accounts, &mut effort, &mut leaving) {
+                Ok(()) => break Ok(()),
+                Err(error) => {
+                    drop(shard);
+                    let refused = matches!(error, InsertError::Refused { .. });
+                    if !refused
+                        || !self.evict_elsewhere(partition, bytes, &mut effort, &mut leaving)
+                    {
+                        self.lock(identity.hash).count_refused(partition);
+                        break Err(error);
+                    }
+                }
+            }
+        };
         leaving.for_each_evicted(evicted);
         kept
+    }
+
+    /// Evicts one item for an insert whose own shard has none left of its partition: the first that a shard has. One lock at a
+    /// time. False when no shard has one, or the insert's evictions are used up.
+    fn evict_elsewhere(
+        &self,
+        partition: PartitionId,
+        bytes: u64,
+        effort: &mut Effort,
+        leaving: &mut Leaving,
+    ) -> bool {
+        let accounts = &self.accounts;
+        (0..self.shards.len()).any(|_| {
+            let mut shard = lock(self.next_shard());
+            shard.evict_for_other_shard(partition, bytes, accounts, effort, leaving)
+        })
+    }
+
+    /// Shards in turn, for evictions that no key asks for.
+    fn next_shard(&self) -> &Padded {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        &self.shards[turn % self.shards.len()]
     }
 
     /// Forgets `key`. False when it was not there.
@@ -257,10 +293,9 @@ impl Store {
         let mut items_left = items_max;
         let mut idle_shards = 0;
         while items_left > 0 && idle_shards < self.shards.len() && self.accounts.reclaimable() {
-            let turn = self.reclaim_turn.fetch_add(1, Ordering::Relaxed);
-            let shard = &self.shards[turn % self.shards.len()];
             let mut leaving = Leaving::default();
-            let evictions = lock(shard).reclaim_batch(&self.accounts, items_left, &mut leaving);
+            let evictions =
+                lock(self.next_shard()).reclaim_batch(&self.accounts, items_left, &mut leaving);
             leaving.for_each_evicted(&mut evicted);
             items_left -= evictions;
             idle_shards = if evictions == 0 { idle_shards + 1 } else { 0 };

@@ -243,6 +243,21 @@ fn a_configuration_out_of_range_is_an_error_that_names_the_range() {
     assert_eq!(Store::new(&shards).unwrap_err(), StoreConfigError::Shards(0));
 }
 
+#[test]
+fn a_partition_with_fewer_items_than_shards_accepts_every_insert() {
+    let mut config = StoreConfig::new(Bytes(2 * 4 * item_bytes(4, 1_000).0), 2);
+    config.shards = 64;
+    let store = Store::new(&config).unwrap();
+    for item in 0..500_u32 {
+        store.insert(A, &item.to_le_bytes(), &[0; 1_000]).unwrap();
+    }
+    let counts = store.statistics(A);
+    assert_eq!((counts.items, counts.evictions, counts.refused), (4, 496, 0));
+    store.set_limit(A, item_bytes(4, 1_000));
+    store.insert(A, b"debt", &[0; 1_000]).unwrap();
+    assert!(store.used_total() <= Bytes(4 * item_bytes(4, 1_000).0), "debt has not grown");
+}
+
 /// How hot the hottest victim was (0 the coldest, 1 the hottest of the partition), in a partition of `items` of which a
 /// shrink evicts 30 % in calls of `items_max`.
 fn hottest_victim(items: u32, items_max: usize) -> f64 {

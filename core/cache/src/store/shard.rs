@@ -3,21 +3,23 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes as Value;
-use foldhash::quality::FixedState;
 use robinhood_stats::Bytes;
 
+use super::PartitionStatistics;
 use super::accounts::SharedAccounts;
 use super::index::Index;
-use super::{PartitionStatistics, hash};
-use crate::accounts::{Accounts, Layout, Memory};
+use crate::accounts::{Accounts, Layout, Memory, Shortage};
 use crate::order::Order;
-use crate::room::{self, InsertError};
+use crate::room::{self, Effort, InsertError};
 use crate::{ITEM_OVERHEAD_BYTES, ItemHandle, PartitionId, RECLAIM_BATCH_ITEMS};
 
 /// Bytes in front of the key in a blob: partition and length of the key.
 const HEADER_BYTES: usize = 4;
 /// Values held by readers that an insert looks at.
 const HELD_CHECKS_PER_INSERT: usize = 4;
+
+/// Hits that a shard collects before it tells the order.
+const PENDING_MAX: usize = 32;
 
 /// What an item is known by, and its hash.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +40,13 @@ pub(crate) struct Leaving {
 pub(crate) struct Shard {
     order: Order,
     contents: Contents,
+    /// Slots of the latest hits, oldest first, that the order does not know yet. See [`Self::use_pending`].
+    pending: Vec<u32>,
 }
 
 /// All of a shard but its eviction order.
 #[derive(Debug)]
 struct Contents {
-    hasher: FixedState,
     index: Index,
     /// By slot: header, key and value in one allocation; empty when the slot is free.
     blobs: Vec<Value>,
@@ -65,28 +68,35 @@ struct Counts {
 /// Header, key and value in one allocation of exactly their size.
 pub(crate) fn blob(identity: &Identity<'_>, value: &[u8]) -> Value {
     let mut blob = Vec::with_capacity(HEADER_BYTES + identity.key.len() + value.len());
-    blob.extend_from_slice(&header(identity.partition, identity.key));
+    blob.extend_from_slice(&header(identity.partition, identity.key).to_le_bytes());
     blob.extend_from_slice(identity.key);
     blob.extend_from_slice(value);
     blob.into()
 }
 
+/// One number, so that it is compared at once: the partition in the lower half, the key's length in the upper.
 #[inline]
-fn header(partition: PartitionId, key: &[u8]) -> [u8; HEADER_BYTES] {
-    let [p0, p1] = partition.0.to_le_bytes();
-    let [k0, k1] = (key.len() as u16).to_le_bytes(); // a longer key is in no blob and not looked up
-    [p0, p1, k0, k1]
+fn header(partition: PartitionId, key: &[u8]) -> u32 {
+    let key_bytes = key.len() as u16; // a longer key is in no blob, and a lookup of it differs from all keys
+    u32::from(partition.0) | u32::from(key_bytes) << 16
+}
+
+/// A blob's header and what follows it.
+#[inline]
+fn split(blob: &[u8]) -> (u32, &[u8]) {
+    let (header, rest) = blob.split_first_chunk().expect("a blob has a header");
+    (u32::from_le_bytes(*header), rest)
 }
 
 /// What the item in a blob is booked with.
-fn weight(blob: &[u8]) -> u64 {
+pub(crate) fn weight(blob: &[u8]) -> u64 {
     (blob.len() - HEADER_BYTES) as u64 + ITEM_OVERHEAD_BYTES
 }
 
 /// The partition and the key in a blob.
 fn identity_of(blob: &[u8]) -> (PartitionId, &[u8]) {
-    let (&[p0, p1, k0, k1], rest) = blob.split_first_chunk().expect("a blob has a header");
-    (PartitionId(u16::from_le_bytes([p0, p1])), &rest[..u16::from_le_bytes([k0, k1]).into()])
+    let (header, rest) = split(blob);
+    (PartitionId(header as u16), &rest[..(header >> 16) as usize])
 }
 
 impl Leaving {
@@ -101,16 +111,15 @@ impl Leaving {
 
 impl Shard {
     /// An empty shard for some `bytes` of items.
-    pub(crate) fn new(layout: Layout, hasher: FixedState, bytes: u64) -> Self {
+    pub(crate) fn new(layout: Layout, bytes: u64) -> Self {
         let contents = Contents {
-            hasher,
             index: Index::new(bytes),
             blobs: Vec::new(),
             free_slots: Vec::new(),
             counts: vec![Counts::default(); layout.partitions()],
             held: VecDeque::new(),
         };
-        Self { order: Order::new(layout, 0), contents }
+        Self { order: Order::new(layout, 0), contents, pending: Vec::with_capacity(PENDING_MAX) }
     }
 
     #[inline]
@@ -120,49 +129,71 @@ impl Shard {
             return None;
         };
         self.contents.counts[identity.partition.index()].hits += 1;
-        self.order.touch(ItemHandle(slot));
+        self.pending.push(slot);
+        if self.pending.len() == PENDING_MAX {
+            self.use_pending();
+        }
         Some(self.contents.blobs[slot as usize].slice(HEADER_BYTES + identity.key.len()..))
     }
 
-    /// Puts a blob in; `identity` is the one in it.
+    /// Tells the order of the hits since the last time. Everything that reads or changes the order does this first, so that
+    /// the order is exact. Hits are told together because each touches three nodes that are rarely in the processor's
+    /// caches: together their memory accesses overlap, one at a time each would end at the release of the lock.
+    fn use_pending(&mut self) {
+        for slot in self.pending.drain(..) {
+            self.order.touch(ItemHandle(slot));
+        }
+    }
+
+    /// Puts the blob in, the one with `identity`, and takes it from its option. If there is no room, an older version of
+    /// the item is gone and the blob is where it was.
     pub(crate) fn insert(
         &mut self,
         identity: &Identity<'_>,
-        blob: Value,
+        blob: &mut Option<Value>,
         mut accounts: &SharedAccounts,
-        evictions_max: u32,
+        effort: &mut Effort,
         leaving: &mut Leaving,
     ) -> Result<(), InsertError> {
+        self.use_pending();
         self.contents.release_held(HELD_CHECKS_PER_INSERT, accounts, leaving);
         self.remove(identity, accounts, leaving);
-        let Self { order, contents } = self;
-        let bytes = weight(&blob);
-        let room = match u32::try_from(bytes) {
-            Ok(weight) => room::make_room(
-                order,
-                &mut accounts,
-                identity.partition,
-                bytes,
-                evictions_max,
-                &mut |handle| contents.evict(handle.0, leaving),
-            )
-            .map(|()| weight),
-            Err(_) => Err(InsertError::TooLarge { bytes, limit: u32::MAX.into() }),
+        let Self { order, contents, .. } = self;
+        let bytes = weight(blob.as_ref().expect("an insert brings a blob"));
+        let weight = u32::try_from(bytes)
+            .map_err(|_| InsertError::TooLarge { bytes, limit: u32::MAX.into() })?;
+        let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
+        room::make_room(order, &mut accounts, identity.partition, bytes, effort, &mut evict)?;
+        let slot = contents.add(identity.hash, blob.take().expect("looked at above"));
+        order.insert(identity.partition, ItemHandle(slot), weight);
+        contents.counts[identity.partition.index()].inserts += 1;
+        Ok(())
+    }
+
+    /// Evicts an item for an insert of `bytes` into another shard; false when there is none to evict here.
+    pub(crate) fn evict_for_other_shard(
+        &mut self,
+        partition: PartitionId,
+        bytes: u64,
+        mut accounts: &SharedAccounts,
+        effort: &mut Effort,
+        leaving: &mut Leaving,
+    ) -> bool {
+        self.use_pending();
+        let Self { order, contents, .. } = self;
+        let own = order.layout().list_of(partition);
+        let shortage = if accounts.used(own) + bytes > accounts.limit(own) {
+            Shortage::Limit
+        } else {
+            Shortage::Budget
         };
-        let counts = &mut contents.counts[identity.partition.index()];
-        match room {
-            Ok(weight) => {
-                counts.inserts += 1;
-                let slot = contents.add(identity.hash, blob);
-                order.insert(identity.partition, ItemHandle(slot), weight);
-                Ok(())
-            }
-            Err(error) => {
-                counts.refused += 1;
-                leaving.others.push(blob);
-                Err(error)
-            }
-        }
+        let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
+        room::evict_for(order, &mut accounts, own, shortage, effort, &mut evict)
+    }
+
+    /// Counts an insert that found no room.
+    pub(crate) fn count_refused(&mut self, partition: PartitionId) {
+        self.contents.counts[partition.index()].refused += 1;
     }
 
     /// Takes an item out; false when it is not there.
@@ -175,7 +206,7 @@ impl Shard {
         let Some(slot) = self.contents.find(identity) else { return false };
         let item =
             self.order.remove(ItemHandle(slot)).expect("what is in the index is in the order");
-        let blob = self.contents.take(identity.hash, slot);
+        let blob = self.contents.take(slot);
         let memory = self.contents.hold_if_read(&blob);
         leaving.others.push(blob);
         let list = self.order.layout().list_of(identity.partition);
@@ -190,7 +221,8 @@ impl Shard {
         items_max: usize,
         leaving: &mut Leaving,
     ) -> usize {
-        let Self { order, contents } = self;
+        self.use_pending();
+        let Self { order, contents, .. } = self;
         contents.release_held(RECLAIM_BATCH_ITEMS, accounts, leaving);
         let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
         room::reclaim_batch(order, &mut accounts, items_max, &mut evict)
@@ -215,8 +247,8 @@ impl Contents {
     fn find(&self, identity: &Identity<'_>) -> Option<u32> {
         let header = header(identity.partition, identity.key);
         self.index.find(identity.hash, |slot| {
-            let key = self.blobs[slot as usize].strip_prefix(&header);
-            key.is_some_and(|rest| rest.starts_with(identity.key))
+            let (found, rest) = split(&self.blobs[slot as usize]);
+            found == header && rest.starts_with(identity.key)
         })
     }
 
@@ -233,18 +265,17 @@ impl Contents {
     }
 
     /// The opposite of [`Self::add`].
-    fn take(&mut self, hash: u64, slot: u32) -> Value {
-        self.index.remove(hash, slot);
+    fn take(&mut self, slot: u32) -> Value {
+        self.index.remove(slot);
         self.free_slots.push(slot);
         std::mem::take(&mut self.blobs[slot as usize])
     }
 
     /// Takes out an item that has left the order because another needed its bytes.
     fn evict(&mut self, slot: u32, leaving: &mut Leaving) -> Memory {
-        let (partition, key) = identity_of(&self.blobs[slot as usize]);
-        let hash = hash(&self.hasher, partition, key);
+        let (partition, _) = identity_of(&self.blobs[slot as usize]);
         self.counts[partition.index()].evictions += 1;
-        let blob = self.take(hash, slot);
+        let blob = self.take(slot);
         let memory = self.hold_if_read(&blob);
         leaving.evicted.push(blob);
         memory

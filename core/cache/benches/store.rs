@@ -1,0 +1,291 @@
+//! What the cache costs: gets and inserts on one thread beside quick_cache in the same run, memory an item, resizes, and
+//! the ledger alone.
+//!
+//! Run `cargo bench -p robinhood-cache --bench store`; without `--bench` (as `cargo test` runs it) it does one small round.
+//! Subjects alternate within a round and ratios are taken within a round, so that noise of the machine meets both.
+
+mod measure;
+
+use std::hint::black_box;
+
+use bytes::Bytes as Value;
+use measure::{Clock, Effort, Input, KEY_BYTES, Key, PARTITIONS, compare, key, nanos_each};
+use measure::{Spread, Subject, quantile, resident_bytes};
+use quick_cache::sync::Cache;
+use quick_cache::{Equivalent, Weighter};
+use robinhood_cache::{ItemHandle, Ledger, PartitionId, Sharing, Store, StoreConfig, item_bytes};
+use robinhood_stats::Bytes;
+
+/// An item's identity in the peer, which has no partitions.
+#[derive(PartialEq, Eq, Hash)]
+struct PeerKey(u16, Box<[u8]>);
+
+#[derive(Hash)]
+struct PeerQuery<'a>(u16, &'a [u8]);
+
+#[derive(Clone)]
+struct PeerWeight;
+
+type Peer = Cache<PeerKey, Value, PeerWeight>;
+
+impl Equivalent<PeerKey> for PeerQuery<'_> {
+    fn equivalent(&self, key: &PeerKey) -> bool {
+        self.0 == key.0 && *self.1 == *key.1
+    }
+}
+
+impl Weighter<PeerKey, Value> for PeerWeight {
+    fn weight(&self, key: &PeerKey, value: &Value) -> u64 {
+        item_bytes(key.1.len(), value.len()).0
+    }
+}
+
+fn new_peer(budget: Bytes, items: usize) -> Peer {
+    Cache::with_weighter(items, budget.0, PeerWeight)
+}
+
+fn new_store(budget: Bytes, shards: usize) -> Store {
+    let config = StoreConfig { shards, ..StoreConfig::new(budget, PARTITIONS.into()) };
+    Store::new(&config).expect("the configuration is in range")
+}
+
+fn peer_get(peer: &Peer, (partition, key): &Key) -> Option<Value> {
+    peer.get(&PeerQuery(partition.0, key))
+}
+
+fn peer_insert(peer: &Peer, (partition, key): &Key, value: &[u8]) {
+    // A copy, as the store makes one: the value comes from a buffer that is used again.
+    peer.insert(PeerKey(partition.0, key.as_slice().into()), Value::copy_from_slice(value));
+}
+
+fn store_insert(store: &Store, (partition, key): &Key, value: &[u8]) {
+    store.insert(*partition, key, value).expect("a small item fits");
+}
+
+/// Gets of items that are all in the cache. `read`: the caller looks at the value's first byte too.
+fn gets(effort: Effort, items: usize, value_bytes: usize, read: bool) {
+    let input = Input::new(effort, items, value_bytes);
+    let budget = Bytes(input.bytes().0 * 3 / 2);
+    let peer = new_peer(budget, input.keys.len());
+    let stores = [new_store(budget, 16), new_store(budget, 1)];
+    for key in &input.keys {
+        stores.iter().for_each(|store| store_insert(store, key, &input.value));
+        peer_insert(&peer, key, &input.value);
+    }
+    let run = |get: &dyn Fn() -> usize| {
+        nanos_each(input.sequence.len(), || assert_eq!(get(), input.sequence.len()))
+    };
+    let found = |value: Option<Value>| match black_box(value) {
+        Some(value) if read => usize::from(value[0] == 7),
+        value => usize::from(value.is_some()),
+    };
+    let peer_run = || input.sequence.iter().map(|key| found(peer_get(&peer, key))).sum();
+    let store_run = |store: &Store| {
+        input.sequence.iter().map(|(partition, key)| found(store.get(*partition, key))).sum()
+    };
+    let reads = if read { ", first byte read" } else { ", handle only" };
+    let title = format!("get, all hits, {} items of {value_bytes} B{reads}", input.keys.len());
+    let mut subjects: [Subject<'_>; 3] = [
+        ("quick_cache", &mut || run(&peer_run)),
+        ("store, 16 shards", &mut || run(&|| store_run(&stores[0]))),
+        ("store, 1 shard", &mut || run(&|| store_run(&stores[1]))),
+    ];
+    compare(&title, effort, &mut subjects);
+}
+
+/// Inserts of new keys into a full cache: each evicts.
+fn inserts(effort: Effort, items: usize, value_bytes: usize) {
+    let input = Input::new(effort, items, value_bytes);
+    let (peer, store) = (new_peer(input.bytes(), input.keys.len()), new_store(input.bytes(), 16));
+    let mut next = [0, 0];
+    let operations = effort.operations / 4;
+    let keys_of = |next: &mut usize| {
+        let keys: Vec<Key> = (*next..*next + operations).map(key).collect();
+        *next += operations;
+        keys
+    };
+    while next[0] < 2 * input.keys.len() {
+        keys_of(&mut next[0]).iter().for_each(|key| peer_insert(&peer, key, &input.value));
+        keys_of(&mut next[1]).iter().for_each(|key| store_insert(&store, key, &input.value));
+    }
+    let [peer_next, store_next] = &mut next;
+    let mut peer_run = || {
+        let keys = keys_of(peer_next);
+        nanos_each(operations, || keys.iter().for_each(|key| peer_insert(&peer, key, &input.value)))
+    };
+    let mut store_run = || {
+        let keys = keys_of(store_next);
+        nanos_each(operations, || {
+            keys.iter().for_each(|key| store_insert(&store, key, &input.value));
+        })
+    };
+    let title = format!("insert that evicts, {} items of {value_bytes} B", input.keys.len());
+    let mut subjects: [Subject<'_>; 2] =
+        [("quick_cache", &mut peer_run), ("store, 16 shards", &mut store_run)];
+    compare(&title, effort, &mut subjects);
+}
+
+/// Lookups that insert what they miss, with room for 30 % of the items.
+fn lookups(effort: Effort, items: usize, value_bytes: usize) {
+    let input = Input::new(effort, items, value_bytes);
+    let budget = Bytes(input.bytes().0 * 3 / 10);
+    let (peer, store) = (new_peer(budget, input.keys.len() * 3 / 10), new_store(budget, 16));
+    let mut peer_run = || {
+        nanos_each(input.sequence.len(), || {
+            for key in &input.sequence {
+                if black_box(peer_get(&peer, key)).is_none() {
+                    peer_insert(&peer, key, &input.value);
+                }
+            }
+        })
+    };
+    let mut store_run = || {
+        nanos_each(input.sequence.len(), || {
+            for key in &input.sequence {
+                if black_box(store.get(key.0, &key.1)).is_none() {
+                    store_insert(&store, key, &input.value);
+                }
+            }
+        })
+    };
+    let title = format!("get, else insert, room for 30 % of {} items", input.keys.len());
+    let mut subjects: [Subject<'_>; 2] =
+        [("quick_cache", &mut peer_run), ("store, 16 shards", &mut store_run)];
+    compare(&title, effort, &mut subjects);
+}
+
+/// Resident memory of a full cache beyond keys and values, after every item was read once.
+fn memory(effort: Effort, items: usize, value_bytes: usize) {
+    let input = Input::new(effort, items, value_bytes);
+    let payload = (KEY_BYTES + value_bytes) as f64;
+    let per_item = |before| (resident_bytes() - before) as f64 / input.keys.len() as f64 - payload;
+    let before = resident_bytes();
+    let store = new_store(Bytes(input.bytes().0 * 3 / 2), 16);
+    for key in &input.keys {
+        store_insert(&store, key, &input.value);
+        black_box(store.get(key.0, &key.1));
+    }
+    let of_store = per_item(before);
+    let before = resident_bytes();
+    let peer = new_peer(Bytes(input.bytes().0 * 3 / 2), input.keys.len());
+    for key in &input.keys {
+        peer_insert(&peer, key, &input.value);
+        black_box(peer_get(&peer, key));
+    }
+    let of_peer = per_item(before);
+    println!("\n### memory beyond key and value, {} items of {value_bytes} B\n", input.keys.len());
+    println!("| subject | resident B an item | booked B an item |\n| --- | --- | --- |");
+    println!("| store, 16 shards | {of_store:.0} | {} |", robinhood_cache::ITEM_OVERHEAD_BYTES);
+    println!("| quick_cache | {of_peer:.0} | |");
+}
+
+/// A limit lowered by 1 % of a full cache, and the batches that free it.
+fn resizes(effort: Effort, budget: Bytes, value_bytes: usize) {
+    let budget = Bytes(budget.0 / effort.scale as u64);
+    let store = new_store(budget, 16);
+    let items = (budget.0 / item_bytes(KEY_BYTES, value_bytes).0) as usize;
+    (0..items).for_each(|item| store_insert(&store, &key(item), &vec![7; value_bytes]));
+    let (moved, partition) = (Bytes(budget.0 / 100), PartitionId(3));
+    let (mut set, mut batch, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+    let micros = |start: Clock| start.elapsed().as_nanos() as f64 / 1e3;
+    for round in 0..4 {
+        let limit = store.limit(partition).saturating_sub(moved);
+        let start = Clock::now();
+        store.set_limit(partition, limit);
+        set.push(micros(start));
+        let mut debt = store.statistics(partition).debt;
+        let start_whole = Clock::now();
+        while debt > Bytes::ZERO {
+            let start = Clock::now();
+            debt = store.reclaim(robinhood_cache::RECLAIM_BATCH_ITEMS);
+            batch.push(micros(start));
+        }
+        whole.push(micros(start_whole) / 1e3);
+        assert!(round > 3 || store.statistics(partition).used <= limit);
+    }
+    batch.sort_by(f64::total_cmp);
+    println!("\n### 1 % of a full cache of {budget} moved, items of {value_bytes} B\n");
+    println!("| what | wall time |\n| --- | --- |");
+    println!("| set_limit | {:.2} us |", Spread::of(set));
+    let at = |rank| quantile(&batch, rank);
+    println!(
+        "| one batch of 32 | p50 {:.1}, p99 {:.1}, max {:.0} us |",
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
+    println!("| all of {moved} | {:.2} ms |", Spread::of(whole));
+}
+
+/// The longest insert while a store fills: growth of the index and of the vectors. Of each insert the fastest of several
+/// runs counts, which leaves out what the machine did.
+fn growth(effort: Effort, items: usize) {
+    let input = Input::new(effort, items, 100);
+    let mut fastest = vec![f64::INFINITY; input.keys.len()];
+    for _ in 0..5 {
+        let store = new_store(Bytes(input.bytes().0 * 2), 16);
+        for (key, fastest) in input.keys.iter().zip(&mut fastest) {
+            let start = Clock::now();
+            store_insert(&store, key, &input.value);
+            *fastest = fastest.min(start.elapsed().as_nanos() as f64 / 1e3);
+        }
+    }
+    fastest.sort_by(f64::total_cmp);
+    let at = |rank| quantile(&fastest, rank);
+    println!("\n### one insert while {} items of 100 B come in\n", input.keys.len());
+    println!(
+        "p50 {:.2}, p99.9 {:.1}, p99.99 {:.0}, max {:.0} us",
+        at(0.5),
+        at(0.999),
+        at(0.9999),
+        at(1.0)
+    );
+}
+
+/// The ledger alone: hits, and misses that insert and evict.
+fn ledger(effort: Effort, items: usize) {
+    let input = Input::new(effort, items, 0);
+    let parse = |(partition, text): &Key| {
+        let digits = str::from_utf8(text).expect("digits");
+        (*partition, ItemHandle(digits.parse().expect("digits")))
+    };
+    let sequence: Vec<(PartitionId, ItemHandle)> = input.sequence.iter().map(parse).collect();
+    let run = |ledger: &mut Ledger| {
+        nanos_each(sequence.len(), || {
+            for &(partition, item) in &sequence {
+                if !ledger.touch(item) {
+                    let inserted = ledger.insert(partition, item, 1_000, &mut |_| ());
+                    inserted.expect("a small item fits");
+                }
+            }
+        })
+    };
+    let sized = |share: u64| {
+        let budget = Bytes(input.keys.len() as u64 * 1_000 * share / 100);
+        Ledger::with_items_capacity(PARTITIONS.into(), Sharing::Partitioned, budget, items)
+    };
+    let (mut all, mut third) = (sized(100), sized(30));
+    let mut subjects: [Subject<'_>; 2] =
+        [("ledger, all fit", &mut || run(&mut all)), ("ledger, 30 % fit", &mut || run(&mut third))];
+    compare(&format!("touch, else insert, {} items", input.keys.len()), effort, &mut subjects);
+}
+
+fn main() {
+    let effort = if std::env::args().any(|argument| argument == "--bench") {
+        Effort { rounds: 11, operations: 2_000_000, scale: 1 }
+    } else {
+        Effort { rounds: 1, operations: 2_000, scale: 100 }
+    };
+    memory(effort, 1_000_000, 200); // first: memory that others have given back would be used again
+    for items in [20_000, 200_000, 1_000_000] {
+        gets(effort, items, 200, false);
+        gets(effort, items, 200, true);
+    }
+    inserts(effort, 200_000, 200);
+    lookups(effort, 200_000, 200);
+    resizes(effort, Bytes::from_mib(1_024), 4_096);
+    resizes(effort, Bytes::from_mib(1_024), 200);
+    growth(effort, 1_000_000);
+    ledger(effort, 200_000);
+    ledger(effort, 1_000_000);
+}
