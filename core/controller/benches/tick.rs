@@ -1,4 +1,5 @@
-//! What a control period costs: reading of the cache, decision, record and all resizes, with 20 and with 1,000 backends.
+//! What a control period costs: reading of the cache, decision, record and all resizes, with 20 and with 1,000
+//! backends.
 
 use std::cell::RefCell;
 use std::hint::black_box;

@@ -5,7 +5,8 @@
 use robinhood_stats::{BackendName, Bytes};
 use serde::{Deserialize, Serialize};
 
-/// Limits by backend, sorted by name. They sum to the budget exactly, and none is below the floor it was checked against.
+/// Limits by backend, sorted by name. They sum to the budget exactly, and none is below the floor it was checked
+/// against.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
     budget: Bytes,

@@ -114,8 +114,9 @@ pub(crate) fn apportion_capped(total: u64, weights: &[u64], rooms: &[u64]) -> Ve
 /// The limits nearest in shape to `limits` that keep the bounds and sum to `budget`: every floor is met, and what is
 /// above the floors keeps its proportions. Limits that fit already come back unchanged.
 ///
-/// This one rule is the new backend (its limit is zero, so it gets its floor from the others in proportion to what they
-/// have above theirs), the changed budget (everything above a floor is scaled) and the leaver (its bytes go to the others).
+/// This one rule is the new backend (its limit is zero, so it gets its floor from the others in proportion to what
+/// they have above theirs), the changed budget (everything above a floor is scaled) and the leaver (its bytes go to
+/// the others).
 ///
 /// # Panics
 /// When the floors do not fit below the budget, or the budget not below the caps.

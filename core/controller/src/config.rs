@@ -39,7 +39,8 @@ pub struct MadeItWorseRule {
     pub ratio: f64,
     /// So many periods in a row.
     pub periods: u32,
-    /// So many periods the last good limits then stay, unless P99 stays bad with them for [`Self::periods`]: then the limits were not the cause.
+    /// So many periods the last good limits then stay, unless P99 stays bad with them for [`Self::periods`]: then
+    /// the limits were not the cause.
     pub hold_periods: u32,
 }
 
@@ -84,7 +85,8 @@ pub struct ControllerConfig {
     pub requests_in_band_full: f64,
     /// A backend without queries for so long falls to its floor.
     pub idle_after: Nanos,
-    /// When to go back to the last good limits; `None`: never. Needs a time in [`Mode::Advise`] before activation to compare with.
+    /// When to go back to the last good limits; `None`: never. Needs a time in [`Mode::Advise`] before activation
+    /// to compare with.
     pub made_it_worse: Option<MadeItWorseRule>,
 }
 
@@ -181,8 +183,8 @@ impl ControllerConfig {
         }
     }
 
-    /// The same settings in compressed time: period and idle time divided by `time_scale`. Latencies are not times of the
-    /// run and stay.
+    /// The same settings in compressed time: period and idle time divided by `time_scale`. Latencies are not times
+    /// of the run and stay.
     ///
     /// # Panics
     /// When `time_scale` is not a positive number.

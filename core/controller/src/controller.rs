@@ -1,8 +1,9 @@
 //! The state machine beside one cache: snapshots, readings and time in; resizes and decision records out.
 //!
-//! Place in the flow: the paper's second half (RobinHood, OSDI'18, sections 3.2 and 3.3: one controller for each application server,
-//! common RBC, local decisions; 4.2: resizes that take longer than a period are deferred). It never waits, and trouble is
-//! one more input: without a snapshot, a reading or a working cache it holds, and says why.
+//! Place in the flow: the paper's second half (RobinHood, OSDI'18, sections 3.2 and 3.3: one controller for each
+//! application server, common RBC, local decisions; 4.2: resizes that take longer than a period are deferred). It
+//! never waits, and trouble is one more input: without a snapshot, a reading or a working cache it holds, and says
+//! why.
 
 use std::collections::VecDeque;
 
@@ -28,16 +29,17 @@ pub(crate) struct Failure {
 
 /// Moves bytes between the partitions of one cache, a little in each period.
 ///
-/// The driver owns clock and cache. In each period it hands over a reading and a snapshot, calls [`Self::handle_timeout`]
-/// when it is time, and then
+/// The driver owns clock and cache. In each period it hands over a reading and a snapshot, calls
+/// [`Self::handle_timeout`] when it is time, and then
 ///
 /// 1. carries out what [`Self::poll_resize`] gives: the shrinks, and grows for which bytes are free;
 /// 2. reads the cache once more, [`Self::handle_usage`]: freed bytes release grows;
 /// 3. carries out what [`Self::poll_resize`] gives now.
 ///
-/// A cache that shrinks at once so has its new limits in the same period; with one that shrinks slowly, grows follow the readings
-/// of later periods. A reading must be taken after the resizes polled before it were handed to the cache, and show grows in
-/// effect: a limit that has not changed by then counts as lost and is told again in the next period.
+/// A cache that shrinks at once so has its new limits in the same period; with one that shrinks slowly, grows
+/// follow the readings of later periods. A reading must be taken after the resizes polled before it were handed to
+/// the cache, and show grows in effect: a limit that has not changed by then counts as lost and is told again in
+/// the next period.
 pub struct Controller {
     pub(crate) config: ControllerConfig,
     pub(crate) policy: Box<dyn Policy>,
@@ -55,8 +57,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller of partitions with the limits that the cache holds them to now. If these fit budget, floors and caps, nothing moves: a
-    /// restart reads the limits back and goes on.
+    /// A controller of partitions with the limits that the cache holds them to now. If these fit budget, floors and
+    /// caps, nothing moves: a restart reads the limits back and goes on.
     ///
     /// # Errors
     /// Settings that make no sense, alone or for these partitions.
@@ -94,7 +96,8 @@ impl Controller {
         self.snapshot = snapshot;
     }
 
-    /// What the whole cache holds now: a partition that is not mentioned holds nothing. Releases grows as far as bytes were freed.
+    /// What the whole cache holds now: a partition that is not mentioned holds nothing. Releases grows as far as
+    /// bytes were freed.
     pub fn handle_usage(&mut self, now: Instant, usage: &[PartitionUsage]) {
         self.usage_at = Some(now);
         self.books.handle_usage(usage);
@@ -105,8 +108,8 @@ impl Controller {
         }
     }
 
-    /// The cache refused or lost a resize. Nothing more is asked of it before it has been read again and a period has passed in hold; then
-    /// the controller goes on from what the cache really holds.
+    /// The cache refused or lost a resize. Nothing more is asked of it before it has been read again and a period
+    /// has passed in hold; then the controller goes on from what the cache really holds.
     pub fn handle_resize_failed(&mut self, _now: Instant, backend: &BackendName, reason: String) {
         self.failure = Some(Failure { backend: backend.clone(), reason, read_back: false });
         self.books.clear_queue();
@@ -117,8 +120,8 @@ impl Controller {
         self.policy.on_miss(miss);
     }
 
-    /// Decides, if it is time; does nothing before [`Self::poll_timeout`]. After a long sleep there is one decision, not one for
-    /// each period slept through.
+    /// Decides, if it is time; does nothing before [`Self::poll_timeout`]. After a long sleep there is one
+    /// decision, not one for each period slept through.
     pub fn handle_timeout(&mut self, now: Instant) {
         if now < self.deadline {
             return;
@@ -135,12 +138,13 @@ impl Controller {
         self.deadline
     }
 
-    /// The next limit to set in the cache: shrinks before grows. `None` in advise mode, during a pause, and after a failure.
+    /// The next limit to set in the cache: shrinks before grows. `None` in advise mode, during a pause, and after a
+    /// failure.
     pub fn poll_resize(&mut self) -> Option<Resize> {
         if self.may_act() { self.books.poll_resize() } else { None }
     }
 
-    /// The next decision record, oldest first. The last four are kept.
+    /// The next decision record, oldest first. The last two are kept.
     pub fn poll_decision(&mut self) -> Option<Decision> {
         self.decisions.pop_front()
     }

@@ -1,7 +1,7 @@
 //! The record of one control period: what was seen, what was wanted, what was done and why.
 //!
-//! Place in the flow: the controller writes one in each period, holds included, for logs, dashboards and replay. `{}` prints
-//! one line, `{:#}` a table, and the serialised form has everything that [`Decision::replay`] needs.
+//! Place in the flow: the controller writes one in each period, holds included, for logs, dashboards and replay.
+//! `{}` prints one line, `{:#}` a table, and the serialised form has everything that [`Decision::replay`] needs.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
 //! The least that each partition keeps, and the most it may have.
 //!
-//! Place in the flow: bounds of every decision and membership operation. A partition needs room for its largest items,
-//! and enough hits to be seen at all; a cache may have a minimum of its own (memcached: one page for each size class).
+//! Place in the flow: bounds of every decision and membership operation. A partition needs room for its largest
+//! items, and enough hits to be seen at all; a cache may have a minimum of its own (memcached: one page for each
+//! size class).
 
 use robinhood_stats::Bytes;
 use serde::{Deserialize, Serialize};
@@ -31,8 +32,8 @@ impl FloorRule {
         ((budget.as_f64() * self.budget_share) as u64).max(self.adapter_min.0)
     }
 
-    /// Floors and caps of all partitions. Items are only seen at run time and could ask for more than there is: then the
-    /// fixed parts stay whole, and what the items ask for beyond them is cut in proportion.
+    /// Floors and caps of all partitions. Items are only seen at run time and could ask for more than there is:
+    /// then the fixed parts stay whole, and what the items ask for beyond them is cut in proportion.
     ///
     /// # Panics
     /// When the fixed parts alone exceed the budget, which the configuration refuses.

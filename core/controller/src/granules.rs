@@ -1,11 +1,12 @@
 //! Rounding of wanted changes to what a cache can really change: whole granules.
 //!
-//! Place in the flow: the last step of [`crate::redistribution`]. A cache like memcached moves pages of 1 MiB; a partition whose
-//! tax is smaller still pays, because what it owes is carried until it is a granule. Likewise what it is owed.
+//! Place in the flow: the last step of [`crate::redistribution`]. A cache like memcached moves pages of 1 MiB; a
+//! partition whose tax is smaller still pays, because what it owes is carried until it is a granule. Likewise what
+//! it is owed.
 //!
-//! Rule: nobody moves before a whole granule is due to or from somebody. If then more is due to receivers than payers owe
-//! in whole granules, the payers nearest to a granule pay it in advance, and the other way round. So the carries keep their
-//! sum, none reaches a granule, and in equilibrium nothing moves at all.
+//! Rule: nobody moves before a whole granule is due to or from somebody. If then more is due to receivers than
+//! payers owe in whole granules, the payers nearest to a granule pay it in advance, and the other way round. So the
+//! carries keep their sum, none reaches a granule, and in equilibrium nothing moves at all.
 
 use crate::apportion::{Bounds, apportion};
 

@@ -1,8 +1,8 @@
 //! Interdependent backends as one partition to the policy.
 //!
-//! Place in the flow: around the policy. It sees one entry for each group, named after the first member; what it gives to a group is
-//! divided among the members by their misses. Every member still pays its own tax, so inside a group, too, the limits
-//! follow the misses at the pace of the step.
+//! Place in the flow: around the policy. It sees one entry for each group, named after the first member; what it
+//! gives to a group is divided among the members by their misses. Every member still pays its own tax, so inside a
+//! group, too, the limits follow the misses at the pace of the step.
 
 use robinhood_stats::{BackendName, Bytes};
 
@@ -70,8 +70,8 @@ impl Groups {
         shares.iter().zip(&self.group_of).map(divide).collect()
     }
 
-    /// A target for groups as one for partitions: a group's limit is divided by misses, to the byte. Groups that the target does not
-    /// know are left out, as the policy left them.
+    /// A target for groups as one for partitions: a group's limit is divided by misses, to the byte. Groups that
+    /// the target does not know are left out, as the policy left them.
     pub(crate) fn divide_target(
         &self,
         target: &Allocation,

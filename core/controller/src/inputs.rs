@@ -1,7 +1,7 @@
 //! Everything that one decision depends on, and everything that comes out of it.
 //!
-//! Place in the flow: the controller fills [`Inputs`], [`crate::redistribution::decide`] turns them into an [`Outcome`], and the decision
-//! record keeps both, so that a decision can be computed again from its record alone.
+//! Place in the flow: the controller fills [`Inputs`], [`crate::redistribution::decide`] turns them into an
+//! [`Outcome`], and the decision record keeps both, so that a decision can be computed again from its record alone.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Observation to policy to allocation to resizes: what to do about the backends that make requests slow.
 //!
-//! Source: RobinHood (OSDI'18), sections 3.1 to 3.3 and 4.2. This is the paper's second half; the first, who makes the tail
-//! slow, is the crate `robinhood-blocking`. Read the modules in the order of the flow:
+//! Source: RobinHood (OSDI'18), sections 3.1 to 3.3 and 4.2. This is the paper's second half; the first, who makes
+//! the tail slow, is the crate `robinhood-blocking`. Read the modules in the order of the flow:
 //!
 //! 1. [`observation`]: what is known at one moment, from all application servers and from the local cache.
 //! 2. [`holds`]: when not to act, and why.

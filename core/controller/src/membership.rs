@@ -1,7 +1,7 @@
 //! Changes of what is divided and among whom: backends come and go, the budget changes, a cache is found as it is.
 //!
-//! Place in the flow: beside the periods. All of it is one rule, [`fit`]: floors are met, and what is above the floors keeps
-//! its proportions. The resizes that follow are shrinks before grows, as in every period.
+//! Place in the flow: beside the periods. All of it is one rule, [`fit`]: floors are met, and what is above the
+//! floors keeps its proportions. The resizes that follow are shrinks before grows, as in every period.
 
 use robinhood_stats::{BackendName, Bytes};
 
@@ -15,7 +15,8 @@ use crate::partition::Partition;
 use crate::protection::Protected;
 
 impl Controller {
-    /// A partition for a new backend. It starts at its floor, taken from the others in proportion to what they have above theirs.
+    /// A partition for a new backend. It starts at its floor, taken from the others in proportion to what they have
+    /// above theirs.
     ///
     /// # Errors
     /// The backend has a partition, there are too many, or the floors no longer fit the budget; nothing changes then.
@@ -33,11 +34,12 @@ impl Controller {
         Ok(())
     }
 
-    /// Lets a partition go. Its limit falls to zero, and the others get its bytes in proportion to what they have above their
-    /// floors, once the cache has freed them.
+    /// Lets a partition go. Its limit falls to zero, and the others get its bytes in proportion to what they have
+    /// above their floors, once the cache has freed them.
     ///
     /// # Errors
-    /// The backend has no partition, or is the last, or the caps of the others leave bytes to nobody; nothing changes then.
+    /// The backend has no partition, or is the last, or the caps of the others leave bytes to nobody; nothing
+    /// changes then.
     pub fn remove_backend(&mut self, backend: &BackendName) -> Result<(), ConfigError> {
         let index = self
             .books
@@ -103,8 +105,8 @@ impl Controller {
         self.allocation = self.books.allocation();
     }
 
-    /// A target brought to the partitions there are: those it does not know keep what they have, idle ones go to their
-    /// floors, and the sum becomes the budget.
+    /// A target brought to the partitions there are: those it does not know keep what they have, idle ones go to
+    /// their floors, and the sum becomes the budget.
     pub(crate) fn fit_target(&self, target: &Allocation) -> Vec<Bytes> {
         let wanted = |partition: &Partition| {
             let is_idle = partition.idle >= self.config.idle_after;

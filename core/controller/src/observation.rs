@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct BackendObservation {
     /// The backend.
     pub name: BackendName,
-    /// The limit that the local cache holds the partition to now. It differs from the target while a resize is unfinished.
+    /// The limit that the local cache holds the partition to now. It differs from the target while a resize is
+    /// unfinished.
     pub limit: Bytes,
     /// Bytes that the partition holds in the local cache.
     pub used: Bytes,
@@ -22,7 +23,8 @@ pub struct BackendObservation {
     pub hits: u64,
     /// Those that the backend had to answer.
     pub misses: u64,
-    /// Request blocking count: requests of the tail band that this backend blocked. Real, because the band cuts buckets.
+    /// Request blocking count: requests of the tail band that this backend blocked. Real, because the band cuts
+    /// buckets.
     pub rbc: f64,
     /// P99 of the batches with at least one miss, if there were any.
     pub miss_batch_p99: Option<Nanos>,

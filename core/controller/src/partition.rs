@@ -1,7 +1,9 @@
-//! The books of one cache: where each limit shall go, how far it may go now, what the cache was told and what it holds.
+//! The books of one cache: where each limit shall go, how far it may go now, what the cache was told and what it
+//! holds.
 //!
-//! Place in the flow: behind the decision. A decision sets targets; shrinks go to the cache at once, grows wait here until
-//! other partitions have really freed the bytes. So the cache never holds more than its budget, however slowly it shrinks.
+//! Place in the flow: behind the decision. A decision sets targets; shrinks go to the cache at once, grows wait
+//! here until other partitions have really freed the bytes. So the cache never holds more than its budget, however
+//! slowly it shrinks.
 
 use std::collections::VecDeque;
 
@@ -83,10 +85,12 @@ impl Partition {
         self.limit.max(self.used).max(self.sent).max(self.released)
     }
 
-    /// Whether the cache is not yet where it shall be. A cache that rounds limits to its granule is there.
+    /// Whether the cache is not yet where it shall be. One that rounds limits to its granule is there, and so is
+    /// one in which an insert is just making room for its item.
     pub(crate) fn is_unfinished(&self, granule: u64) -> bool {
+        let tolerated = granule.max(self.item_bytes_max);
         self.target.abs_diff(self.limit) >= granule
-            || self.used >= self.limit.saturating_add(granule)
+            || self.used >= self.limit.saturating_add(tolerated)
     }
 
     fn owed(&self) -> u64 {
@@ -99,7 +103,8 @@ impl Partition {
         self.released = self.released.min(target);
     }
 
-    /// Starts again from what the cache holds, or will hold as soon as it has done what it was told and has not answered yet.
+    /// Starts again from what the cache holds, or will hold as soon as it has done what it was told and has not
+    /// answered yet.
     pub(crate) fn start_from_cache(&mut self) {
         if self.answered {
             self.sent = self.limit;
@@ -168,7 +173,8 @@ impl Books {
         self.leaving.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }
 
-    /// Takes in what the cache says. A partition that it does not mention holds nothing, and is gone if it was to leave.
+    /// Takes in what the cache says. A partition that it does not mention holds nothing, and is gone if it was to
+    /// leave.
     pub(crate) fn handle_usage(&mut self, usage: &[PartitionUsage]) {
         for partition in self.partitions.iter_mut().chain(&mut self.leaving) {
             (partition.limit, partition.used, partition.answered) = (0, 0, true);
@@ -190,8 +196,8 @@ impl Books {
         self.leaving.retain(|partition| partition.limit > 0 || partition.used > 0);
     }
 
-    /// What the cache was told and has not done by the reading after is told again: it may have lost it in a restart. Grows
-    /// wait for free bytes again, for what they were granted may be somebody else's now.
+    /// What the cache was told and has not done by the reading after is told again: it may have lost it in a
+    /// restart. Grows wait for free bytes again, for what they were granted may be somebody else's now.
     pub(crate) fn repeat_orders(&mut self, granule: u64) {
         for partition in self.partitions.iter_mut().chain(&mut self.leaving) {
             if partition.answered && partition.limit.abs_diff(partition.sent) >= granule {

@@ -1,7 +1,7 @@
 //! One control period, in the order in which it happens.
 //!
-//! Place in the flow: called by [`Controller::handle_timeout`]. Everything that the new limits depend on goes into [`Inputs`]; from
-//! there on [`decide`] is the only arithmetic.
+//! Place in the flow: called by [`Controller::handle_timeout`]. Everything that the new limits depend on goes into
+//! [`Inputs`]; from there on [`decide`] is the only arithmetic.
 
 use robinhood_stats::{Bytes, Instant, Nanos};
 
@@ -17,7 +17,7 @@ use crate::policy::Proposal;
 use crate::redistribution::decide;
 
 /// Decision records that wait to be polled; older ones are dropped.
-const DECISIONS_MAX: usize = 4;
+const DECISIONS_MAX: usize = 2;
 
 impl Controller {
     /// One period: observe, hold or ask the policy, decide, record, aim the partitions.

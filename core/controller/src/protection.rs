@@ -1,8 +1,8 @@
 //! Protection of those who pay: the load that a partition's owner may still put on its backend.
 //!
-//! Place in the flow: before a decision, as the standing of a partition. A partition that shrinks misses more, and its
-//! backend pays with load; the paper saw up to 2.55 times the load on a cache-rich backend. An operator bounds that, and
-//! a partition whose backend has reached the bound pays no tax.
+//! Place in the flow: before a decision, as the standing of a partition. A partition that shrinks misses more, and
+//! its backend pays with load; the paper saw up to 2.55 times the load on a cache-rich backend. An operator bounds
+//! that, and a partition whose backend has reached the bound pays no tax.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,7 +59,8 @@ impl Protection {
         }
     }
 
-    /// The bound that `backend` has reached, if any. `before` is unknown for a backend that was never seen before activation.
+    /// The bound that `backend` has reached, if any. `before` is unknown for a backend that was never seen before
+    /// activation.
     pub(crate) fn reached(
         &self,
         backend: &BackendName,

@@ -1,9 +1,10 @@
 //! One control period as arithmetic: tax, pot, grants, net change. A pure function from [`Inputs`] to [`Outcome`].
 //!
-//! Place in the flow: after the policy, before the resizes. The controller calls it once a period; a decision record holds
-//! its whole input, so that anybody can call it again.
+//! Place in the flow: after the policy, before the resizes. The controller calls it once a period; a decision
+//! record holds its whole input, so that anybody can call it again.
 //!
-//! Source: RobinHood (OSDI'18) sections 3.1 (tax of 1 %, pot by RBC) and 3.2 (gap of 30 %). Where naive code goes wrong:
+//! Source: RobinHood (OSDI'18) sections 3.1 (tax of 1 %, pot by RBC) and 3.2 (gap of 30 %). Where naive code goes
+//! wrong:
 //! - A resize is the net of tax and grant. Somebody who gets back what it paid evicts nothing.
 //! - Bytes are conserved exactly (largest remainder, ties by name), and entries in the order of names make the result
 //!   independent of any other order.
@@ -133,8 +134,8 @@ fn lifted(inputs: &Inputs) -> Vec<u64> {
     targets.zip(gains).zip(losses).map(|((target, gain), loss)| target + gain - loss).collect()
 }
 
-/// Everybody pays into one pot, which goes out by weight. Weights that sum to zero: no tax. What nobody can take, because of caps, goes
-/// back to those who paid it.
+/// Everybody pays into one pot, which goes out by weight. Weights that sum to zero: no tax. What nobody can take,
+/// because of caps, goes back to those who paid it.
 fn share_pot(shares: &[Share], weights: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let nothing = vec![0; shares.len()];
     if weights.iter().all(|&weight| weight == 0) {

@@ -1,7 +1,7 @@
 //! `static`: limits that somebody chose, kept for ever.
 //!
-//! Source: TAO++ of RobinHood (OSDI'18) section 5.1, where they are what RobinHood chose on average in a training run.
-//! A cache that starts elsewhere goes there by the step.
+//! Source: TAO++ of RobinHood (OSDI'18) section 5.1, where they are what RobinHood chose on average in a training
+//! run. A cache that starts elsewhere goes there by the step.
 
 use super::{Policy, Proposal};
 use crate::allocation::Allocation;

@@ -47,8 +47,8 @@ pub trait Policy: Send {
     /// The name under which people choose it.
     fn name(&self) -> &'static str;
 
-    /// What to do about `observation`. Must depend on nothing else but the policy's own state, which only earlier calls
-    /// of this trait may have changed.
+    /// What to do about `observation`. Must depend on nothing else but the policy's own state, which only earlier
+    /// calls of this trait may have changed.
     fn propose(&mut self, observation: &Observation) -> Proposal;
 
     /// Called at every miss, for policies that learn from single misses. Most do not.

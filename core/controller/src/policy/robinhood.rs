@@ -1,8 +1,8 @@
 //! `robinhood`: the pot goes to the backends in proportion to the requests of the tail that they block.
 //!
-//! Source: RobinHood (OSDI'18) sections 3.1 and 3.2: weight = RBC. Deviations: RBC is a real number from bucketed latencies
-//! (the paper counts single requests), and time outside all queries has a count but gets nothing. The tax, the gap rule
-//! and the local decision are the controller's, for every policy alike.
+//! Source: RobinHood (OSDI'18) sections 3.1 and 3.2: weight = RBC. Deviations: RBC is a real number from bucketed
+//! latencies (the paper counts single requests), and time outside all queries has a count but gets nothing. The
+//! tax, the gap rule and the local decision are the controller's, for every policy alike.
 
 use super::{Policy, Proposal};
 use crate::observation::Observation;

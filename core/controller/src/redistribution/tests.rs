@@ -168,8 +168,8 @@ fn with_a_coarse_granule_small_partitions_pay_what_they_carried() {
         }
         history.push(limits(&outcome));
     }
-    // 4 bytes a period each. In the second period a granule is due to the third partition; the first pays it, half of it
-    // in advance. In the fourth the second owes one of its own, and in the seventh it is nearer to the next.
+    // 4 bytes a period each. In the second period a granule is due to the third partition; the first pays it, half
+    // of it in advance. In the fourth the second owes one of its own, and in the seventh it is nearer to the next.
     let small: Vec<_> = history.iter().map(|limits| (limits[0], limits[1])).collect();
     assert_eq!(small[..4], [(400, 400), (384, 400), (384, 400), (384, 384)]);
     assert_eq!(small[4..], [(384, 384), (384, 384), (384, 368), (384, 368)]);

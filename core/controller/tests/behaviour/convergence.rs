@@ -1,5 +1,5 @@
-//! Where constant reports lead: two caches to the same limits, and both to rest. The paper promises that any controller
-//! reaches the average allocation within 30 minutes (RobinHood, OSDI'18, section 3.2).
+//! Where constant reports lead: two caches to the same limits, and both to rest. The paper promises that any
+//! controller reaches the average allocation within 30 minutes (RobinHood, OSDI'18, section 3.2).
 
 use robinhood_controller::{Controller, RobinHood};
 use robinhood_stats::Bytes;

@@ -1,4 +1,5 @@
-//! A cache that answers as slowly as a test wants, application servers that report what a test wants, and the loop around them.
+//! A cache that answers as slowly as a test wants, application servers that report what a test wants, and the loop
+//! around them.
 
 use robinhood_blocking::{BackendSnapshot, Snapshot};
 use robinhood_controller::{Controller, ControllerConfig, Decision, Mode, PartitionUsage, Policy};
