@@ -34,10 +34,13 @@ pub struct WorkCost {
     /// Keys of the batches that were measured: the workload's mean.
     pub keys: u32,
     /// Median time of a batch's work.
+    #[serde(rename = "work_ns_p50")]
     pub work_p50: Nanos,
     /// 95th percentile of it.
+    #[serde(rename = "work_ns_p95")]
     pub work_p95: Nanos,
     /// Mean time that the limit gives such a batch at full capacity.
+    #[serde(rename = "service_ns")]
     pub service: Nanos,
     /// Batches a second in one stack if the cache never hit.
     pub batches_per_second: f64,

@@ -57,6 +57,7 @@ pub struct Setting {
     /// Whether it was stopped before its end.
     pub interrupted: bool,
     /// Bytes of each stack's cache.
+    #[serde(rename = "budget_bytes")]
     pub budget: Bytes,
     /// The backend with the fewest bytes.
     pub smallest_catalogue: BackendName,
@@ -119,8 +120,10 @@ pub struct BackendSummary {
     /// Misses that timed out.
     pub timeouts: u64,
     /// Bytes that its partition may hold at the end; in a shared cache those of the whole cache.
+    #[serde(rename = "limit_bytes")]
     pub limit: Bytes,
     /// Bytes that the cache holds for it at the end.
+    #[serde(rename = "used_bytes")]
     pub used: Bytes,
     /// Share of its servers' time that was in use.
     pub utilisation: f64,
