@@ -40,6 +40,8 @@ pub use holds::HoldReason;
 pub use inputs::{Inputs, Outcome, SkipReason, Standing, Terms, Wish};
 pub use observation::{BackendObservation, Observation};
 pub use partition::{PartitionUsage, Resize};
-pub use policy::{Equal, Fixed, Miss, Policy, PolicyKind, Proposal, RobinHood, UnknownPolicy};
+pub use policy::{
+    Equal, Fair, Fixed, Lama, Miss, Policy, PolicyKind, Proposal, RobinHood, UnknownPolicy,
+};
 pub use protection::{LoadBounds, Protected, Protection};
 pub use redistribution::decide;

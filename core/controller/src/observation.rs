@@ -74,6 +74,11 @@ impl BackendObservation {
         }
     }
 
+    /// The share of queries that the cache answered, 0 to 1; `None` without queries.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        (self.queries > 0).then(|| self.hits as f64 / self.queries as f64)
+    }
+
     /// Fills in what the application servers said.
     pub(crate) fn fill(&mut self, pooled: &BackendSnapshot) {
         (self.queries, self.hits, self.misses) = (pooled.queries, pooled.hits, pooled.misses);

@@ -3,8 +3,12 @@
 //! Place in the flow: between the observation and the redistribution. A policy only returns a value; the controller
 //! applies the gap rule, the step, floors, caps and carry to whatever it proposes, so no policy can break the cache.
 
+#[cfg(test)]
+mod cases;
 mod equal;
+mod fair;
 mod fixed;
+mod lama;
 mod robinhood;
 
 use std::fmt;
@@ -18,7 +22,9 @@ use crate::holds::HoldReason;
 use crate::observation::Observation;
 
 pub use equal::Equal;
+pub use fair::Fair;
 pub use fixed::Fixed;
+pub use lama::Lama;
 pub use robinhood::RobinHood;
 
 /// What a policy wants.
@@ -63,6 +69,10 @@ pub enum PolicyKind {
     Robinhood,
     /// Fixed limits (TAO++).
     Static,
+    /// Equal hit ratios (FAIR++).
+    Fair,
+    /// Equal query latencies (LAMA++).
+    Lama,
     /// The same bytes for everybody.
     Equal,
     /// One LRU for all backends (OneRF): a mode of the cache, without partitions and without a controller.
@@ -71,7 +81,7 @@ pub enum PolicyKind {
 
 /// A name that is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown policy `{name}`: choose one of robinhood, static, equal, shared")]
+#[error("unknown policy `{name}`: choose one of robinhood, static, fair, lama, equal, shared")]
 pub struct UnknownPolicy {
     /// What was given.
     pub name: String,
@@ -79,13 +89,16 @@ pub struct UnknownPolicy {
 
 impl PolicyKind {
     /// All kinds, the paper's first.
-    pub const ALL: [Self; 4] = [Self::Robinhood, Self::Static, Self::Equal, Self::Shared];
+    pub const ALL: [Self; 6] =
+        [Self::Robinhood, Self::Static, Self::Fair, Self::Lama, Self::Equal, Self::Shared];
 
     /// The name as people write it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Robinhood => "robinhood",
             Self::Static => "static",
+            Self::Fair => "fair",
+            Self::Lama => "lama",
             Self::Equal => "equal",
             Self::Shared => "shared",
         }
@@ -96,6 +109,8 @@ impl PolicyKind {
         match self {
             Self::Robinhood => Some(Box::new(RobinHood)),
             Self::Static => Some(Box::new(Fixed::new(start.clone()))),
+            Self::Fair => Some(Box::new(Fair)),
+            Self::Lama => Some(Box::new(Lama)),
             Self::Equal => Some(Box::new(Equal)),
             Self::Shared => None,
         }
@@ -138,7 +153,7 @@ mod tests {
         let error = "robinhod".parse::<PolicyKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown policy `robinhod`: choose one of robinhood, static, equal, shared"
+            "unknown policy `robinhod`: choose one of robinhood, static, fair, lama, equal, shared"
         );
     }
 }
