@@ -49,4 +49,6 @@ pub enum SimulationError {
 }
 
 #[cfg(test)]
+mod closed_forms;
+#[cfg(test)]
 mod tests;

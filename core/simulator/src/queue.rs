@@ -83,7 +83,7 @@ impl BackendQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use robinhood_workload::{Draws, Purpose, presets};
+    use robinhood_workload::presets;
 
     fn queue(servers: u32, service: Nanos) -> BackendQueue {
         let mut spec = presets::demo(Nanos::from_secs(60)).backends[0].clone();
@@ -115,22 +115,5 @@ mod tests {
         let mut queue = BackendQueue::new(spec, path, ms(100));
         assert_eq!(queue.handle_batch(ms(110), 1, 1.0).end, ms(120));
         assert_eq!(queue.handle_batch(ms(110), 1, 1.0).end, ms(140));
-    }
-
-    /// Poisson arrivals, exponential service: the mean wait is rho / (mu - lambda) with one server, and Erlang's C gives it with two.
-    #[test]
-    fn mean_waits_agree_with_the_closed_forms() {
-        let draws = Draws::new(1).of_request(Purpose::Arrival, 0);
-        for (servers, expected_ms) in [(1, 23.333), (2, 9.608)] {
-            let mut queue = queue(servers, Nanos::from_millis(10));
-            let gap_ns_mean = 10e6 / (0.7 * f64::from(servers));
-            let mut now = Instant::ZERO;
-            for i in 0..600_000 {
-                now = now + Nanos(draws.exponential(2 * i, gap_ns_mean) as u64);
-                queue.handle_batch(now, 1, draws.exponential(2 * i + 1, 1.0));
-            }
-            let mean_ms = queue.totals().waited.as_millis_f64() / 600_000.0;
-            assert!((mean_ms / expected_ms - 1.0).abs() < 0.05, "{servers} servers: {mean_ms}");
-        }
     }
 }
