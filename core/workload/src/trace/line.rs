@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
+use robinhood_stats::BackendTable;
+
 use super::Fault;
 
 /// A request as its line has it.
@@ -20,6 +22,13 @@ pub(super) struct Line {
 /// The batches of a stage in the order of the line.
 #[derive(Debug)]
 pub(super) struct StageLine(pub(super) Vec<(String, BatchLine)>);
+
+impl StageLine {
+    /// The batches that query anything.
+    pub(super) fn batches(&self) -> impl Iterator<Item = &(String, BatchLine)> {
+        self.0.iter().filter(|(_, batch)| !batch.keys.is_empty())
+    }
+}
 
 /// A batch as its line has it.
 #[derive(Debug, serde::Deserialize)]
@@ -110,6 +119,12 @@ impl<'de> Visitor<'de> for StageVisitor {
         let mut batches: Vec<(String, BatchLine)> = Vec::new();
         while let Some(backend) = map.next_key::<String>()? {
             let named = |e: A::Error| A::Error::custom(format_args!("backend `{backend}`: {e}"));
+            if batches.len() == BackendTable::CAPACITY {
+                return Err(named(A::Error::custom(format_args!(
+                    "one more than the {} batches that a stage may have",
+                    BackendTable::CAPACITY
+                ))));
+            }
             let batch = map.next_value().map_err(named)?;
             if batches.iter().any(|(other, _)| *other == backend) {
                 return Err(named(A::Error::custom("twice in one stage, once is allowed")));

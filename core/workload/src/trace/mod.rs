@@ -14,7 +14,7 @@ pub use writer::TraceWriter;
 
 /// A trace that cannot be read, or a line of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}, line {line}: {fault}")]
+#[error("{file}{}: {fault}", fault.place(*.line))]
 pub struct TraceError {
     /// The file as the caller named it.
     pub file: String,
@@ -83,6 +83,13 @@ pub enum Fault {
     /// Too many requests have the same time.
     #[error("more than {GROUP_REQUESTS_MAX} requests with the same `t`")]
     Crowded,
+}
+
+impl Fault {
+    /// Where it is, behind the name of the file: an empty file has no line at fault.
+    fn place(&self, line: u64) -> String {
+        if *self == Self::Empty { String::new() } else { format!(", line {line}") }
+    }
 }
 
 /// The format in a few words, for errors.

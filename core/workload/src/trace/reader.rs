@@ -3,14 +3,14 @@
 //! Keys are text in the file and become dense numbers per backend in the order of first use. Requests of equal time are spread inside their step: at
 //! sorted uniform places up to the next time in the file, drawn by the seed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{BufRead, Read};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use robinhood_stats::{BackendId, BackendName, BackendTable, Instant, Nanos, Rate};
 
-use super::line::{self, Line};
+use super::line::{self, Line, StageLine};
 use super::{Fault, GROUP_REQUESTS_MAX, LINE_BYTES_MAX, TraceError};
 use crate::draws::{Draws, Purpose};
 use crate::request::{Key, Request, RequestStream};
@@ -58,7 +58,7 @@ pub struct TraceReader<R> {
     file: String,
     options: TraceOptions,
     draws: Draws,
-    text: String,
+    text: Vec<u8>,
     line: u64,
     table: BackendTable,
     objects: Vec<Objects>,
@@ -92,7 +92,7 @@ impl<R: BufRead> TraceReader<R> {
             file: file.to_owned(),
             options,
             draws: Draws::new(options.seed),
-            text: String::new(),
+            text: Vec::new(),
             line: 0,
             table: BackendTable::new(),
             objects: Vec::new(),
@@ -157,7 +157,7 @@ impl<R: BufRead> TraceReader<R> {
     fn read_line(&mut self) -> Result<Option<Line>, Fault> {
         loop {
             self.text.clear();
-            let read = self.input.by_ref().take(LINE_BYTES_MAX).read_line(&mut self.text);
+            let read = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.text);
             let bytes = read.map_err(|error| Fault::Unreadable(error.to_string()))?;
             if bytes == 0 {
                 return Ok(None);
@@ -166,8 +166,12 @@ impl<R: BufRead> TraceReader<R> {
             if bytes as u64 == LINE_BYTES_MAX {
                 return Err(Fault::LongLine);
             }
-            if !self.text.trim().is_empty() {
-                return line::parse(&self.text).map(Some);
+            let text = str::from_utf8(&self.text).map_err(|error| Fault::NotJson {
+                column: error.valid_up_to() + 1,
+                reason: "not UTF-8".to_owned(),
+            })?;
+            if !text.trim().is_empty() {
+                return line::parse(text).map(Some);
             }
         }
     }
@@ -177,11 +181,12 @@ impl<R: BufRead> TraceReader<R> {
             let (before, found) = (self.last_t.to_string(), line.t.to_string());
             return Err(Fault::TimeBack { before, found });
         }
+        let mut names = self.names(line)?.into_iter();
         request.clear();
-        for stage in line.d.iter().filter(|stage| stage.0.iter().any(|(_, b)| !b.keys.is_empty())) {
+        for stage in line.d.iter().filter(|stage| stage.batches().next().is_some()) {
             request.push_stage();
-            for (backend, batch) in stage.0.iter().filter(|(_, batch)| !batch.keys.is_empty()) {
-                let id = self.intern_backend(backend)?;
+            for (_, batch) in stage.batches() {
+                let id = self.intern_backend(&names.next().expect("a name for each batch"));
                 let objects = &mut self.objects[id.index()];
                 let keys = batch
                     .keys
@@ -195,13 +200,29 @@ impl<R: BufRead> TraceReader<R> {
         Ok(())
     }
 
-    fn intern_backend(&mut self, backend: &str) -> Result<BackendId, Fault> {
-        let name = BackendName::new(backend).map_err(Fault::Name)?;
-        let id = self.table.intern(&name).ok_or_else(|| Fault::ManyBackends(backend.to_owned()))?;
+    /// The backend of each batch of the line. All are checked before any is taken in: a line that is skipped leaves nothing.
+    fn names(&self, line: &Line) -> Result<Vec<BackendName>, Fault> {
+        let mut names = Vec::new();
+        let mut new = BTreeSet::new();
+        for (backend, _) in line.d.iter().flat_map(StageLine::batches) {
+            let name = BackendName::new(backend).map_err(Fault::Name)?;
+            if self.table.id(&name).is_none() {
+                new.insert(name.clone());
+                if self.table.names().len() + new.len() > BackendTable::CAPACITY {
+                    return Err(Fault::ManyBackends(backend.clone()));
+                }
+            }
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    fn intern_backend(&mut self, name: &BackendName) -> BackendId {
+        let id = self.table.intern(name).expect("the line's names have room");
         if id.index() == self.objects.len() {
             self.objects.push(Objects::default());
         }
-        Ok(id)
+        id
     }
 
     /// Collects the requests of the next time and gives them due times and servers.

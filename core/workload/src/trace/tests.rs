@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use robinhood_stats::{Instant, Nanos, Rate};
+use robinhood_stats::{BackendId, Instant, Nanos, Rate};
 
 use super::*;
 use crate::generate::Generator;
@@ -108,7 +108,7 @@ fn time_that_goes_back_is_refused() {
 fn a_trace_without_requests_is_refused() {
     for text in ["", "\n\n"] {
         let message = read_all(&mut reader(text, TraceOptions::default())).unwrap_err().to_string();
-        assert!(message.contains("the trace has no request"), "{message}");
+        assert!(message.starts_with("t.jsonl: the trace has no request"), "{message}");
     }
     let skipping = TraceOptions { skip_bad: true, ..TraceOptions::default() };
     assert!(read_all(&mut reader("x\ny\n", skipping)).is_err());
@@ -121,6 +121,44 @@ fn skipped_lines_are_counted_and_the_rest_is_read() {
     let mut stream = reader(&text, TraceOptions { skip_bad: true, ..TraceOptions::default() });
     assert_eq!(read_all(&mut stream).unwrap().len(), 2);
     assert_eq!(stream.skipped(), 2);
+}
+
+#[test]
+fn a_line_that_is_not_utf8_is_one_bad_line() {
+    let mut text = format!("{GOOD}\n").into_bytes();
+    text.extend_from_slice(b"{\"t\": 1, \"d\": [], \xff}\n");
+    text.extend_from_slice(GOOD.replace("\"t\": 0", "\"t\": 1").as_bytes());
+    let message = |options| read_all(&mut TraceReader::new(&text[..], "t.jsonl", options));
+    let refused = message(TraceOptions::default()).unwrap_err().to_string();
+    assert!(refused.starts_with("t.jsonl, line 2: column 19: not JSON (not UTF-8)"), "{refused}");
+    let skipping = TraceOptions { skip_bad: true, ..TraceOptions::default() };
+    assert_eq!(message(skipping).unwrap().len(), 2);
+}
+
+#[test]
+fn a_skipped_line_leaves_nothing_behind() {
+    let batch = |name: &str| format!(r#""{name}": {{"S": [1], "U": ["new"], "C": [1]}}"#);
+    let line =
+        |t, batches: &[String]| format!("{{\"t\": {t}, \"d\": [{{{}}}]}}\n", batches.join(", "));
+    let bad_name = line(1, &[batch("a"), batch("c"), batch("B")]);
+    let many: Vec<String> = (0..1_023).map(|i| batch(&format!("n{i}"))).collect();
+    let too_many = line(1, &many);
+    let text = format!("{GOOD}\n{bad_name}{too_many}{}", line(1, &many[1..]));
+    let mut stream = reader(&text, TraceOptions { skip_bad: true, ..TraceOptions::default() });
+    let all = read_all(&mut stream).unwrap();
+    assert_eq!((all.len(), stream.skipped()), (2, 2));
+    assert_eq!(stream.backends().len(), 1_024, "those of the good lines");
+    assert_eq!((stream.backends()[2].as_str(), stream.backends()[1_023].as_str()), ("n1", "n1022"));
+    assert_eq!(stream.catalogue(BackendId(0)), 2, "no key of the skipped line");
+}
+
+#[test]
+fn a_stage_of_too_many_batches_is_refused_before_its_end() {
+    let batches: Vec<String> =
+        (0..1_025).map(|i| format!(r#""n{i}": {{"S": [], "U": [], "C": []}}"#)).collect();
+    let text = format!("{{\"t\": 0, \"d\": [{{{}, \"C\": nonsense", batches.join(", "));
+    let message = read_all(&mut reader(&text, TraceOptions::default())).unwrap_err().to_string();
+    assert!(message.contains("backend `n1024`: one more than the 1024 batches"), "{message}");
 }
 
 #[test]
