@@ -8,7 +8,7 @@ use robinhood_stats::{Bytes, Nanos, Rate};
 
 use robinhood_workload::presets::Scale;
 
-use crate::values::Seeds;
+use crate::values::{Policies, Seeds};
 
 /// Lower request P99 by moving cache space to the backends that make requests slow.
 #[derive(Debug, Parser)]
@@ -80,23 +80,19 @@ pub(crate) struct DemoArgs {
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
   robinhood simulate --workload onerf --policy shared,equal,robinhood --scale 1/8 --seed 1..3
+  robinhood simulate --workload b1-slow --policy all
   robinhood simulate --workload demo --seed 1..10 --json simulated.json";
 
 /// Flags of `robinhood simulate`.
 #[derive(Debug, Args)]
 #[command(after_help = SIMULATE_EXAMPLES)]
 pub(crate) struct SimulateArgs {
-    /// A preset: onerf or demo
+    /// A preset: onerf, b7-slow, b7-fast, b1-slow, b1-fast, random or demo
     #[arg(long, default_value = "onerf", value_name = "NAME")]
     pub(crate) workload: String,
-    /// Policies to run on the same requests, separated by commas
-    #[arg(
-        long,
-        default_value = "shared,equal,robinhood",
-        value_delimiter = ',',
-        value_name = "A,B,.."
-    )]
-    pub(crate) policy: Vec<PolicyKind>,
+    /// Policies to run on the same requests, separated by commas, or `all`: robinhood, static, fair, lama, equal, shared
+    #[arg(long, default_value = "shared,equal,robinhood", value_name = "A,B,..")]
+    pub(crate) policy: Policies,
     /// Size of the fleet: application servers and backend servers shrink together
     #[arg(long, default_value = "1/8", value_name = "RATIO")]
     pub(crate) scale: Scale,

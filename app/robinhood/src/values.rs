@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use robinhood_controller::PolicyKind;
+
 /// `3`, `1..5` (both ends included) or `1,4,9`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seeds(pub Vec<u64>);
@@ -29,9 +31,41 @@ impl FromStr for Seeds {
     }
 }
 
+/// `all`, or names of policies separated by commas, each run once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Policies(pub Vec<PolicyKind>);
+
+impl FromStr for Policies {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(PolicyKind::ALL.to_vec()));
+        }
+        let mut policies = Vec::new();
+        for name in text.split(',') {
+            let policy = name.trim().parse().map_err(|error| format!("{error}; or `all`"))?;
+            if !policies.contains(&policy) {
+                policies.push(policy);
+            }
+        }
+        Ok(Self(policies))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_are_a_list_without_repeats_or_all() {
+        let list = vec![PolicyKind::Shared, PolicyKind::Fair];
+        assert_eq!("shared,fair,shared".parse(), Ok(Policies(list)));
+        assert_eq!("all".parse(), Ok(Policies(PolicyKind::ALL.to_vec())));
+        for bad in ["", "all,fair", "fair,"] {
+            let error = bad.parse::<Policies>().unwrap_err();
+            assert!(error.ends_with("or `all`"), "{bad}: {error}");
+        }
+    }
 
     #[test]
     fn seeds_are_one_a_range_or_a_list() {

@@ -33,13 +33,14 @@ fn read_json(path: &Path) -> Value {
 
 #[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["demo", "--budget", "24"], "has no unit"),
         (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
         (&["demo", "--seconds", "0"], "10..=3600"),
         (&["demo", "--advise", "--policy", "shared"], "leave one of them out"),
         (&["demo", "--json", "/no/such/folder/x.json"], "does not exist"),
         (&["simulate", "--workload", "nope"], "the presets are onerf"),
+        (&["simulate", "--policy", "shared,robinhod"], "unknown policy `robinhod`"),
         (&["simulate", "--scale", "0"], "not a scale"),
         (&["simulate", "--duration", "5"], "has no unit"),
         (&["simulate", "--seed", "3..1"], "does not name seeds"),
@@ -127,6 +128,23 @@ fn equal_seeds_simulate_to_equal_bytes() {
         assert!(document["policies"]["robinhood"][key].is_u64(), "{key}");
     }
     assert!(document.get("timing").is_none());
+}
+
+#[test]
+fn all_policies_simulate_on_the_same_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.json");
+    let arguments = ["simulate", "--workload", "demo", "--policy", "all", "--duration", "15s"];
+    let output = robinhood(&[&arguments[..], &["--json", path.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document = read_json(&path);
+    let policies = document["policies"].as_object().unwrap();
+    let names: Vec<&str> = policies.keys().map(String::as_str).collect();
+    assert_eq!(names, ["equal", "fair", "lama", "robinhood", "shared", "static"]);
+    let requests: Vec<_> = policies.values().map(|figures| &figures["requests"]).collect();
+    assert!(requests.windows(2).all(|pair| pair[0] == pair[1]), "{requests:?}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(names.iter().all(|name| table.contains(&format!("hits {name}"))), "{table}");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 use robinhood_stats::{BackendName, Bytes};
 use serde::{Deserialize, Serialize};
 
+use crate::apportion::{apportion, integer_weights};
+
 /// Limits by backend, sorted by name. They sum to the budget exactly, and none is below the floor it was checked
 /// against.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +106,26 @@ impl Allocation {
         Self::new(budget, limits, |_| floor)
     }
 
+    /// Limits in the ratio of real weights, by largest remainder; equal remainders go in the order of names.
+    ///
+    /// # Errors
+    /// No backends, or one twice.
+    ///
+    /// # Panics
+    /// When a weight is negative, infinite or not a number, and when all are zero.
+    pub fn in_proportion(
+        budget: Bytes,
+        mut weights: Vec<(BackendName, f64)>,
+    ) -> Result<Self, AllocationError> {
+        if weights.is_empty() {
+            return Err(AllocationError::NoBackends);
+        }
+        weights.sort_by(|a, b| a.0.cmp(&b.0));
+        let (names, weights): (Vec<_>, Vec<f64>) = weights.into_iter().unzip();
+        let limits = apportion(budget.0, &integer_weights(&weights)).into_iter().map(Bytes);
+        Self::new(budget, names.into_iter().zip(limits).collect(), |_| Bytes::ZERO)
+    }
+
     /// Limits that are sorted by name and sum to the budget because of how they were made.
     pub(crate) fn from_sorted(limits: Vec<(BackendName, Bytes)>) -> Self {
         assert!(!limits.is_empty(), "an allocation needs at least one backend");
@@ -177,6 +199,23 @@ mod tests {
         assert_eq!(limits, [("a".into(), 4), ("b".into(), 3), ("c".into(), 3)]);
         let error = Allocation::equal(Bytes(10), &names, Bytes(4)).unwrap_err();
         assert_eq!(error.to_string(), "the limit of `b` is 3 bytes, below its floor of 4");
+    }
+
+    #[test]
+    fn limits_in_proportion_sum_to_the_budget_and_ties_go_by_name() {
+        let weights = || vec![(name("c"), 1.0), (name("a"), 1.0), (name("b"), 2.0)];
+        let limits = |budget: u64| -> Vec<u64> {
+            let split = Allocation::in_proportion(Bytes(budget), weights()).unwrap();
+            split.iter().map(|(_, limit)| limit.0).collect()
+        };
+        assert_eq!(limits(8), [2, 4, 2]);
+        assert_eq!(limits(9), [2, 5, 2], "the byte left over goes to the largest remainder");
+        assert_eq!(limits(10), [3, 5, 2], "`a` and `c` want half a byte each");
+        let twice = vec![(name("a"), 1.0), (name("a"), 1.0)];
+        assert_eq!(
+            Allocation::in_proportion(Bytes(10), twice),
+            Err(AllocationError::Duplicate(name("a")))
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! the tail. Source: RobinHood (OSDI'18) sections 4 and 5; the testbed there is real, here only its queues are.
 //!
 //! From arrival to result: [`simulation`] lets time pass, `world` holds application servers and backends, `control` moves the limits,
-//! `gauges` measure, [`outcome`] is the result. A run is single-threaded; several runs at once are the caller's business.
+//! `gauges` measure, [`outcome`] is the result; [`training`] finds limits to keep. A run is single-threaded; several runs at once are the caller's business.
 
 mod app_server;
 mod control;
@@ -16,10 +16,14 @@ mod world;
 pub mod options;
 pub mod outcome;
 pub mod simulation;
+pub mod training;
 
 pub use options::Options;
 pub use outcome::{BackendOutcome, ControlPoint, LatencyPoint, Outcome, Series};
 pub use simulation::{Progress, Simulation};
+pub use training::{static_limits, training_length};
+
+use robinhood_stats::Nanos;
 
 /// Why a run cannot begin.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -36,6 +40,16 @@ pub enum SimulationError {
         found: String,
         /// What is allowed.
         allowed: &'static str,
+    },
+    /// The part of a run that the limits of `static` come from is too short.
+    #[error(
+        "the limits of `static` come from the first fifth of the measured part: {part}, which is shorter than a control period of {period}; make the run longer"
+    )]
+    ShortTraining {
+        /// A fifth of the measured part.
+        part: Nanos,
+        /// The control period.
+        period: Nanos,
     },
     /// The limits at the start do not make an allocation.
     #[error(transparent)]

@@ -9,7 +9,7 @@ use robinhood_workload::{
 };
 
 use crate::world::{Finished, World};
-use crate::{Options, Outcome, Simulation};
+use crate::{Options, Outcome, Simulation, static_limits};
 
 fn backend(name: &str, catalogue: u32, service_ms: u64, servers: u32) -> BackendSpec {
     BackendSpec {
@@ -124,6 +124,45 @@ fn given_limits_are_kept_by_static_and_have_to_sum_to_the_cache() {
     for wrong in [vec![Bytes(1), Bytes(2), Bytes(3)], vec![Bytes(6_000_000)]] {
         let options = Options { limits: Some(wrong), ..options.clone() };
         assert!(Simulation::new(&small(), PolicyKind::Static, 1, options).is_err());
+    }
+}
+
+#[test]
+fn static_limits_are_the_mean_of_what_robinhood_chose_in_the_first_fifth() {
+    let (workload, options) = (small(), Options::default());
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let limits = static_limits(&workload, 1, &options, go_on).unwrap().unwrap();
+    assert_eq!(limits.iter().copied().sum::<Bytes>(), workload.cache_per_server);
+    let points = run(PolicyKind::Robinhood, 1).series.control;
+    let chosen: Vec<_> = points.iter().filter(|point| point.at_s <= 48.0).collect();
+    assert_eq!(chosen.len(), 9, "periods of 5 s in 48 s");
+    for (backend, limit) in limits.iter().enumerate() {
+        let sum: f64 = chosen.iter().map(|point| point.cache_share[backend]).sum();
+        let mean = sum / chosen.len() as f64 * workload.cache_per_server.as_f64();
+        assert!((limit.as_f64() - mean).abs() < 1.0, "{backend}: {limit:?} and {mean}");
+    }
+    assert_ne!(limits[0], limits[1], "robinhood has moved bytes");
+}
+
+#[test]
+fn a_training_can_be_stopped_and_says_when_it_is_too_short() {
+    let (mut workload, options) = (small(), Options::default());
+    let stop = static_limits(&workload, 1, &options, &mut |_| ControlFlow::Break(()));
+    assert_eq!(stop, Ok(None));
+    workload.length.measured = Nanos::from_secs(20);
+    let error = static_limits(&workload, 1, &options, &mut |_| ControlFlow::Continue(()));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("shorter than a control period"), "{error}");
+}
+
+#[test]
+fn every_policy_runs_and_those_that_look_at_hits_and_latencies_move_bytes() {
+    for policy in PolicyKind::ALL {
+        let outcome = run(policy, 1);
+        assert!(outcome.complete && outcome.finished > 85_000, "{policy}");
+        let is_moving =
+            !matches!(policy, PolicyKind::Static | PolicyKind::Equal | PolicyKind::Shared);
+        assert_eq!(outcome.bytes_moved > 0, is_moving, "{policy}");
     }
 }
 

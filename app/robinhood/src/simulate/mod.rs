@@ -34,6 +34,8 @@ enum Objective {
 /// All runs of one command.
 struct Plan {
     workload: Workload,
+    /// Where `static` learns its limits.
+    training: Workload,
     policies: Vec<PolicyKind>,
     seeds: Vec<u64>,
     scale: Scale,
@@ -83,33 +85,11 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
 }
 
 fn plan(args: &SimulateArgs) -> Result<Plan, Failure> {
-    let mut workload = presets::by_name(&args.workload, args.scale).map_err(Failure::usage)?;
+    let workload = presets::by_name(&args.workload, args.scale).map_err(Failure::usage)?;
+    let training = presets::main_experiment(&args.workload, args.scale).map_err(Failure::usage)?;
+    let (workload, training) = (shaped(workload, args)?, shaped(training, args)?);
     let is_demo = workload.name == "demo";
-    if let Some(budget) = args.budget {
-        workload.cache_per_server = budget;
-    }
-    let length = &mut workload.length;
-    let warmup = args.warmup.unwrap_or(length.warmup);
-    if let Some(duration) = args.duration {
-        if duration <= warmup {
-            return Err(Failure::usage(format!(
-                "--duration {duration} does not go beyond the warm-up of {warmup}: make it longer, or --warmup shorter"
-            )));
-        }
-        length.measured = duration - warmup;
-    }
-    length.warmup = warmup;
-    let mut policies: Vec<PolicyKind> = Vec::new();
-    for &policy in &args.policy {
-        if policy == PolicyKind::Static {
-            return Err(Failure::usage(
-                "`static` keeps limits that somebody has found, and this command cannot be told them: choose of robinhood, equal, shared",
-            ));
-        }
-        if !policies.contains(&policy) {
-            policies.push(policy);
-        }
-    }
+    let policies = args.policy.0.clone();
     let objective = match args.slo {
         Some(objective) => Objective::Fixed(objective),
         None if is_demo => Objective::CalmShared,
@@ -127,12 +107,32 @@ fn plan(args: &SimulateArgs) -> Result<Plan, Failure> {
     }
     Ok(Plan {
         workload,
+        training,
         policies,
         seeds: args.seed.0.clone(),
         scale: args.scale,
         options,
         objective,
     })
+}
+
+/// A preset with what the command line says about its cache and its length.
+fn shaped(mut workload: Workload, args: &SimulateArgs) -> Result<Workload, Failure> {
+    if let Some(budget) = args.budget {
+        workload.cache_per_server = budget;
+    }
+    let length = &mut workload.length;
+    let warmup = args.warmup.unwrap_or(length.warmup);
+    if let Some(duration) = args.duration {
+        if duration <= warmup {
+            return Err(Failure::usage(format!(
+                "--duration {duration} does not go beyond the warm-up of {warmup}: make it longer, or --warmup shorter"
+            )));
+        }
+        length.measured = duration - warmup;
+    }
+    length.warmup = warmup;
+    Ok(workload)
 }
 
 /// All runs, two or more at a time; those that were not begun when the user stopped are missing.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use robinhood_controller::PolicyKind;
-use robinhood_simulator::{Progress, Simulation, SimulationError};
+use robinhood_simulator::{Progress, Simulation, SimulationError, static_limits, training_length};
 
 use super::{Plan, Run};
 use crate::failure::Failure;
@@ -48,21 +48,27 @@ pub(super) fn run(
         }
     });
     let results = finished.into_inner().expect("no thread panicked");
-    results.into_iter().collect::<Result<_, _>>().map_err(Failure::configuration)
+    let runs = results.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>();
+    runs.map_err(Failure::configuration)
 }
 
+/// One run, after its training if the policy is `static`. `None` when the user stopped before the run itself began.
 fn one(
     plan: &Plan,
     (seed, policy): Job,
     stop: &AtomicBool,
     done: &AtomicU64,
-) -> Result<Run, SimulationError> {
-    let started = Instant::now();
-    let simulation = Simulation::new(&plan.workload, policy, seed, plan.options.clone())?;
+) -> Result<Option<Run>, SimulationError> {
+    let mut options = plan.options.clone();
+    let training = match policy {
+        PolicyKind::Static => training_length(&plan.training).as_secs_f64(),
+        _ => 0.0,
+    };
+    let length = (plan.workload.length.warmup + plan.workload.length.measured).as_secs_f64();
     let mut counted = 0;
-    let outcome = simulation.run(&mut |progress: Progress| {
-        let part =
-            (progress.now.as_secs_f64() / progress.end.as_secs_f64() * WHOLE_RUN as f64) as u64;
+    let mut count = |before_s: f64, progress: Progress| {
+        let part_s = before_s + progress.now.as_secs_f64();
+        let part = (part_s / (training + length) * WHOLE_RUN as f64) as u64;
         done.fetch_add(part.saturating_sub(counted), Ordering::Relaxed);
         counted = part.max(counted);
         if stop.load(Ordering::Relaxed) {
@@ -70,8 +76,17 @@ fn one(
         } else {
             ControlFlow::Continue(())
         }
-    });
-    Ok(Run { seed, policy, outcome, wall_seconds: started.elapsed().as_secs_f64() })
+    };
+    if policy == PolicyKind::Static {
+        let limits =
+            static_limits(&plan.training, seed, &options, &mut |progress| count(0.0, progress))?;
+        let Some(limits) = limits else { return Ok(None) };
+        options.limits = Some(limits);
+    }
+    let started = Instant::now();
+    let simulation = Simulation::new(&plan.workload, policy, seed, options)?;
+    let outcome = simulation.run(&mut |progress| count(training, progress));
+    Ok(Some(Run { seed, policy, outcome, wall_seconds: started.elapsed().as_secs_f64() }))
 }
 
 /// One line on standard error, drawn over itself, with the time left.

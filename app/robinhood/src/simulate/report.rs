@@ -10,6 +10,9 @@ use serde::Serialize;
 use super::{Plan, Run};
 use crate::table::Table;
 
+/// More columns of backends do not fit on a screen.
+const POLICIES_SIDE_BY_SIDE: usize = 4;
+
 /// The JSON document; keys of [`Figures`] are stable.
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
@@ -189,16 +192,23 @@ pub(super) fn tables(plan: &Plan, runs: &[Run]) -> String {
             format!("{:.1} GB", median.bytes_moved as f64 / 1e9),
         ]);
     }
-    format!("{}\n{}", policies.render(), backend_table(plan, runs))
+    format!("{}\n{}", policies.render(), backend_tables(plan, runs))
 }
 
-fn backend_table(plan: &Plan, runs: &[Run]) -> String {
+/// The policies of the first seed by backend, a few side by side.
+fn backend_tables(plan: &Plan, runs: &[Run]) -> String {
     let first: Vec<&Run> = runs.iter().filter(|run| run.seed == runs[0].seed).collect();
+    let tables: Vec<String> =
+        first.chunks(POLICIES_SIDE_BY_SIDE).map(|some| backend_table(plan, some)).collect();
+    format!("seed {}\n{}", runs[0].seed, tables.join("\n"))
+}
+
+fn backend_table(plan: &Plan, runs: &[&Run]) -> String {
     let headings =
-        first.iter().flat_map(|run| [format!("hits {}", run.policy), "cache".into(), "RBC".into()]);
+        runs.iter().flat_map(|run| [format!("hits {}", run.policy), "cache".into(), "RBC".into()]);
     let mut table = Table::new(["backend".to_owned()].into_iter().chain(headings));
     for (index, name) in plan.workload.names().enumerate() {
-        let cells = first.iter().flat_map(|run| {
+        let cells = runs.iter().flat_map(|run| {
             let backend = &run.outcome.backends[index];
             let percent = |share: f64| format!("{:.0} %", share * 100.0);
             [
@@ -209,7 +219,7 @@ fn backend_table(plan: &Plan, runs: &[Run]) -> String {
         });
         table.row([name.to_string()].into_iter().chain(cells));
     }
-    format!("seed {}\n{}", runs[0].seed, table.render())
+    table.render()
 }
 
 #[cfg(test)]

@@ -62,6 +62,13 @@ pub fn by_name(name: &str, scale: Scale) -> Result<Workload, UnknownPreset> {
     }
 }
 
+/// The workload on which limits that are to be kept for ever are learned: the paper takes those of its main experiment for all the others, which
+/// is `onerf` for its variants. `demo` learns from itself.
+pub fn main_experiment(name: &str, scale: Scale) -> Result<Workload, UnknownPreset> {
+    let workload = by_name(name, scale)?;
+    Ok(if name == "demo" { workload } else { onerf(scale) })
+}
+
 impl Scale {
     /// The full fleet.
     pub const FULL: Self = Self { numerator: 1, denominator: 1 };
@@ -115,6 +122,20 @@ mod tests {
             assert_eq!(workload.name, name);
             assert_eq!(workload.validate(), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn variants_learn_from_the_main_experiment_with_the_same_backends() {
+        for name in NAMES {
+            let (workload, main) = (
+                by_name(name, Scale::EIGHTH).unwrap(),
+                main_experiment(name, Scale::EIGHTH).unwrap(),
+            );
+            assert_eq!(main.name, if name == "demo" { "demo" } else { "onerf" });
+            assert_eq!(workload.backends, main.backends, "{name}");
+            assert_eq!(workload.cache_per_server, main.cache_per_server, "{name}");
+        }
+        assert!(main_experiment("onrf", Scale::EIGHTH).is_err());
     }
 
     #[test]
