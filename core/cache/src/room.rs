@@ -1,7 +1,9 @@
 //! Making room: how an insert gets its bytes, and how debt is paid.
 //!
 //! Place in the flow: called by [`crate::Ledger`] with the accounts of one thread and by each shard of the store with
-//! accounts that all shards share, so that both evict the same items in the same order.
+//! accounts that all shards share. A store of one shard that one thread uses evicts the same items in the same order as a
+//! ledger. With more shards or threads the rules are the same and the order is approximate: a shard sees its own part of a
+//! list, and limits, debts and room may change between two steps of an insert.
 //!
 //! The rules:
 //! 1. An item larger than its partition's limit is refused at once.

@@ -26,6 +26,7 @@
 //! allocator can remap pages.
 
 mod accounts;
+mod config;
 mod index;
 mod shard;
 
@@ -39,55 +40,10 @@ use robinhood_stats::Bytes;
 
 use crate::accounts::Layout;
 use crate::room::Effort;
-use crate::{InsertError, KEY_BYTES_MAX, PARTITIONS_MAX, PartitionId, Sharing};
+use crate::{InsertError, KEY_BYTES_MAX, PartitionId};
 use accounts::SharedAccounts;
+pub use config::{Eviction, SHARDS_MAX, StoreConfig, StoreConfigError};
 use shard::{Identity, Leaving, Shard};
-
-/// The most shards of one store.
-pub const SHARDS_MAX: usize = 1_024;
-
-/// Which item of a partition goes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Eviction {
-    /// The one that was used least recently.
-    #[default]
-    Lru,
-}
-
-/// What a store is made of. [`Self::new`] gives the defaults; change fields before [`Store::new`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreConfig {
-    /// The most bytes that all items together may use, overhead included. Above 0.
-    pub budget: Bytes,
-    /// The number of partitions, 1 to [`PARTITIONS_MAX`].
-    pub partitions: usize,
-    /// How partitions share the budget.
-    pub sharing: Sharing,
-    /// The number of shards, 1 to 1,024: several times the number of threads, and few enough that a partition has some hundred
-    /// items in each. With 1, eviction is exact.
-    pub shards: usize,
-    /// The eviction rule.
-    pub eviction: Eviction,
-    /// The most items that one insert evicts for its own bytes.
-    pub evictions_per_insert_max: u32,
-    /// Seed of the hash. Draw it at random where strangers choose keys; keep it fixed to repeat a run.
-    pub seed: u64,
-}
-
-/// A configuration that cannot work.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreConfigError {
-    /// No bytes to hold anything.
-    #[error("a cache needs a budget above 0 bytes")]
-    NoBudget,
-    /// Too few or too many partitions.
-    #[error("a cache has 1 to {PARTITIONS_MAX} partitions, not {0}")]
-    Partitions(usize),
-    /// Too few or too many shards.
-    #[error("a cache has 1 to {SHARDS_MAX} shards, not {0}")]
-    Shards(usize),
-}
 
 /// What a store knows about one partition. Counts are since the store was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +79,7 @@ pub struct Store {
     layout: Layout,
     hasher: FixedState,
     evictions_per_insert_max: u32,
-    /// Whose turn it is, see [`Self::next_shard`].
+    /// Whose turn it is, see [`Self::shards_in_turn`].
     turn: AtomicUsize,
 }
 
@@ -132,37 +88,13 @@ pub struct Store {
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
-impl StoreConfig {
-    /// A store of `budget` bytes in `partitions` partitions with 16 shards, LRU, at most 32 evictions an insert and a
-    /// fixed seed.
-    pub const fn new(budget: Bytes, partitions: usize) -> Self {
-        Self {
-            budget,
-            partitions,
-            sharing: Sharing::Partitioned,
-            shards: 16,
-            eviction: Eviction::Lru,
-            evictions_per_insert_max: 32,
-            seed: 0x51ab_1e0f_7a11_0c8e,
-        }
-    }
-}
-
 impl Store {
     /// An empty store. Limits start equal and sum to the budget.
     ///
     /// # Errors
     /// When the configuration is out of its ranges.
     pub fn new(config: &StoreConfig) -> Result<Self, StoreConfigError> {
-        if config.budget == Bytes::ZERO {
-            return Err(StoreConfigError::NoBudget);
-        }
-        if !(1..=PARTITIONS_MAX).contains(&config.partitions) {
-            return Err(StoreConfigError::Partitions(config.partitions));
-        }
-        if !(1..=SHARDS_MAX).contains(&config.shards) {
-            return Err(StoreConfigError::Shards(config.shards));
-        }
+        config.check()?;
         let Eviction::Lru = config.eviction;
         let layout = Layout::new(config.partitions, config.sharing);
         let shard_bytes = config.budget.0 / config.shards as u64;
@@ -209,15 +141,21 @@ impl Store {
         value: &[u8],
         evicted: impl FnMut(PartitionId, &[u8]),
     ) -> Result<(), InsertError> {
+        let identity = self.identity(partition, key);
         if key.len() > KEY_BYTES_MAX {
+            self.lock(identity.hash).count_refused(partition);
             return Err(InsertError::KeyTooLong { bytes: key.len() });
         }
-        let identity = self.identity(partition, key);
-        let blob = shard::blob(&identity, value); // copies, and may wait for memory: before the lock
-        let bytes = shard::weight(&blob);
-        let mut blob = Some(blob);
-        let mut effort = Effort::new(self.evictions_per_insert_max);
+        let bytes = self.item_bytes(key, value).0;
         let mut leaving = Leaving::default();
+        if let Err(error) = self.check_size(partition, bytes) {
+            let mut shard = self.lock(identity.hash);
+            shard.remove(&identity, &self.accounts, &mut leaving);
+            shard.count_refused(partition);
+            return Err(error);
+        }
+        let mut blob = Some(shard::blob(&identity, value)); // copies, and may wait for memory: before the lock
+        let mut effort = Effort::new(self.evictions_per_insert_max);
         let kept = loop {
             let mut shard = self.lock(identity.hash);
             match shard.insert(&identity, &mut blob, &self.accounts, &mut effort, &mut leaving) {
@@ -238,6 +176,12 @@ impl Store {
         kept
     }
 
+    /// Refuses what cannot fit under the limit of now, before it is copied.
+    fn check_size(&self, partition: PartitionId, bytes: u64) -> Result<(), InsertError> {
+        let limit = self.limit(partition).0.min(u32::MAX.into()); // an order counts an item's bytes in 32 bits
+        if bytes > limit { Err(InsertError::TooLarge { bytes, limit }) } else { Ok(()) }
+    }
+
     /// Evicts one item for an insert whose own shard has none left of its partition: the first that a shard has. One lock at a
     /// time. False when no shard has one, or the insert's evictions are used up.
     fn evict_elsewhere(
@@ -248,16 +192,17 @@ impl Store {
         leaving: &mut Leaving,
     ) -> bool {
         let accounts = &self.accounts;
-        (0..self.shards.len()).any(|_| {
-            let mut shard = lock(self.next_shard());
+        self.shards_in_turn().any(|shard| {
+            let mut shard = lock(shard);
             shard.evict_for_other_shard(partition, bytes, accounts, effort, leaving)
         })
     }
 
-    /// Shards in turn, for evictions that no key asks for.
-    fn next_shard(&self) -> &Padded {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        &self.shards[turn % self.shards.len()]
+    /// Every shard once, for evictions that no key asks for. Each walk starts one further; walks at the same time do not
+    /// make each other skip a shard.
+    fn shards_in_turn(&self) -> impl Iterator<Item = &Padded> + Clone {
+        let start = self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        self.shards[start..].iter().chain(&self.shards[..start])
     }
 
     /// Forgets `key`. False when it was not there.
@@ -292,10 +237,11 @@ impl Store {
     ) -> Bytes {
         let mut items_left = items_max;
         let mut idle_shards = 0;
+        let mut shards = self.shards_in_turn().cycle();
         while items_left > 0 && idle_shards < self.shards.len() && self.accounts.reclaimable() {
             let mut leaving = Leaving::default();
-            let evictions =
-                lock(self.next_shard()).reclaim_batch(&self.accounts, items_left, &mut leaving);
+            let shard = shards.next().expect("a cycle over at least one shard");
+            let evictions = lock(shard).reclaim_batch(&self.accounts, items_left, &mut leaving);
             leaving.for_each_evicted(&mut evicted);
             items_left -= evictions;
             idle_shards = if evictions == 0 { idle_shards + 1 } else { 0 };
@@ -384,4 +330,23 @@ fn hash(hasher: &FixedState, partition: PartitionId, key: &[u8]) -> u64 {
     hasher.write(key);
     hasher.write_u16(partition.0);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_at_the_same_time_visit_every_shard_once_each_and_start_in_turn() {
+        let store = Store::new(&StoreConfig::new(Bytes::from_mib(1), 1)).unwrap();
+        let place = |shard: &Padded| store.shards.iter().position(|one| std::ptr::eq(one, shard));
+        let (first, second) = (store.shards_in_turn(), store.shards_in_turn());
+        let (mut by_first, mut by_second): (Vec<_>, Vec<_>) =
+            first.zip(second).map(|(a, b)| (place(a), place(b))).unzip();
+        assert_ne!(by_first[0], by_second[0]);
+        for visited in [&mut by_first, &mut by_second] {
+            visited.sort_unstable();
+            assert!(visited.iter().copied().eq((0..16).map(Some)), "{visited:?}");
+        }
+    }
 }

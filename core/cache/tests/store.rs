@@ -186,6 +186,21 @@ fn a_key_that_does_not_fit_its_header_is_an_error_and_a_miss() {
     let error = store.insert(A, &longer, b"value");
     assert_eq!(error, Err(InsertError::KeyTooLong { bytes: KEY_BYTES_MAX + 1 }));
     assert_eq!(store.get(A, &longer), None);
+    assert!(!store.remove(A, &longer));
+    let counts = store.statistics(A);
+    assert_eq!((counts.misses, counts.refused, counts.items), (1, 1, 1));
+}
+
+#[test]
+fn what_never_fits_is_refused_and_leaves_no_older_value_behind() {
+    let store = store(Sharing::Partitioned);
+    store.insert(A, b"key", b"old").unwrap();
+    let limit = store.limit(A).0;
+    let bytes = item_bytes(3, limit as usize).0;
+    let refused = store.insert(A, b"key", &vec![0; limit as usize]);
+    assert_eq!(refused, Err(InsertError::TooLarge { bytes, limit }));
+    assert_eq!(store.get(A, b"key"), None);
+    assert_eq!((store.statistics(A).refused, store.used_total()), (1, Bytes::ZERO));
 }
 
 #[test]
@@ -239,8 +254,12 @@ fn a_configuration_out_of_range_is_an_error_that_names_the_range() {
     let partitions = StoreConfig { partitions: 1_025, ..good.clone() };
     let text = Store::new(&partitions).unwrap_err().to_string();
     assert_eq!(text, "a cache has 1 to 1024 partitions, not 1025");
-    let shards = StoreConfig { shards: 0, ..good };
+    let shards = StoreConfig { shards: 0, ..good.clone() };
     assert_eq!(Store::new(&shards).unwrap_err(), StoreConfigError::Shards(0));
+    let most = StoreConfig { evictions_per_insert_max: 32, ..good.clone() };
+    assert!(Store::new(&most).is_ok());
+    let evictions = StoreConfig { evictions_per_insert_max: 33, ..good };
+    assert_eq!(Store::new(&evictions).unwrap_err(), StoreConfigError::Evictions(33));
 }
 
 #[test]

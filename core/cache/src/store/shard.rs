@@ -67,18 +67,20 @@ struct Counts {
 
 /// Header, key and value in one allocation of exactly their size.
 pub(crate) fn blob(identity: &Identity<'_>, value: &[u8]) -> Value {
+    let header = header(identity.partition, identity.key).expect("the store refuses longer keys");
     let mut blob = Vec::with_capacity(HEADER_BYTES + identity.key.len() + value.len());
-    blob.extend_from_slice(&header(identity.partition, identity.key).to_le_bytes());
+    blob.extend_from_slice(&header.to_le_bytes());
     blob.extend_from_slice(identity.key);
     blob.extend_from_slice(value);
     blob.into()
 }
 
-/// One number, so that it is compared at once: the partition in the lower half, the key's length in the upper.
+/// One number, so that it is compared at once: the partition in the lower half, the key's length in the upper. `None` for a
+/// key that is longer than any item's.
 #[inline]
-fn header(partition: PartitionId, key: &[u8]) -> u32 {
-    let key_bytes = key.len() as u16; // a longer key is in no blob, and a lookup of it differs from all keys
-    u32::from(partition.0) | u32::from(key_bytes) << 16
+fn header(partition: PartitionId, key: &[u8]) -> Option<u32> {
+    let key_bytes = u16::try_from(key.len()).ok()?;
+    Some(u32::from(partition.0) | u32::from(key_bytes) << 16)
 }
 
 /// A blob's header and what follows it.
@@ -160,8 +162,7 @@ impl Shard {
         self.remove(identity, accounts, leaving);
         let Self { order, contents, .. } = self;
         let bytes = weight(blob.as_ref().expect("an insert brings a blob"));
-        let weight = u32::try_from(bytes)
-            .map_err(|_| InsertError::TooLarge { bytes, limit: u32::MAX.into() })?;
+        let weight = u32::try_from(bytes).expect("the store refuses larger items");
         let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
         room::make_room(order, &mut accounts, identity.partition, bytes, effort, &mut evict)?;
         let slot = contents.add(identity.hash, blob.take().expect("looked at above"));
@@ -191,7 +192,7 @@ impl Shard {
         room::evict_for(order, &mut accounts, own, shortage, effort, &mut evict)
     }
 
-    /// Counts an insert that found no room.
+    /// Counts an insert that was not accepted.
     pub(crate) fn count_refused(&mut self, partition: PartitionId) {
         self.contents.counts[partition.index()].refused += 1;
     }
@@ -245,7 +246,7 @@ impl Shard {
 impl Contents {
     #[inline]
     fn find(&self, identity: &Identity<'_>) -> Option<u32> {
-        let header = header(identity.partition, identity.key);
+        let header = header(identity.partition, identity.key)?;
         self.index.find(identity.hash, |slot| {
             let (found, rest) = split(&self.blobs[slot as usize]);
             found == header && rest.starts_with(identity.key)
@@ -301,5 +302,32 @@ impl Contents {
                 self.held.push_back(blob);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sharing;
+
+    #[test]
+    fn a_lookup_of_a_too_long_key_never_meets_another_item_of_the_same_hash() {
+        let layout = Layout::new(1, Sharing::Partitioned);
+        let accounts = SharedAccounts::new(layout, Bytes::from_mib(1));
+        let mut shard = Shard::new(layout, 1 << 20);
+        let mut leaving = Leaving::default();
+        let with_key = |key| Identity { hash: 7, partition: PartitionId(0), key };
+        // Key and value in a row start with the long key, and both lengths agree in their lower 16 bits.
+        let long_key = vec![b'k'; 65_536 + 3];
+        let kept = with_key(&long_key[..3]);
+        let mut value = Some(blob(&kept, &long_key));
+        let mut effort = Effort::new(0);
+        shard.insert(&kept, &mut value, &accounts, &mut effort, &mut leaving).unwrap();
+        let too_long = with_key(&long_key);
+        assert_eq!(shard.get(&too_long), None);
+        assert!(!shard.remove(&too_long, &accounts, &mut leaving));
+        assert!(shard.get(&kept).is_some());
+        let counts = shard.contents.counts[0];
+        assert_eq!((counts.hits, counts.misses), (1, 1));
     }
 }
