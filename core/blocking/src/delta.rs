@@ -175,7 +175,7 @@ impl Delta {
 
     /// Buckets whose squared weights do not follow from the weights being one, and by how much they exceed that, in 2^-32.
     pub(crate) fn excess(&self) -> impl Iterator<Item = (u16, i128)> + '_ {
-        let columns = self.columns();
+        let columns = if self.squares.is_empty() { Vec::new() } else { self.columns() };
         self.squares.iter().map(move |cell| {
             let ones = i128::from(columns[usize::from(cell.bucket)]) * i128::from(Weight::ONE.0);
             let squares =
@@ -210,27 +210,35 @@ impl Delta {
         if self.cells.len() as u64 > self.reports || !possible.contains(&total) {
             return Err(Malformed::Weight);
         }
-        let columns = self.columns();
+        self.check_squares()
+    }
+
+    /// The squared weights against the weights and the reports. By Cauchy and Schwarz a bucket with the sum of weights W and
+    /// of squares S has at least W^2/S reports: so a few heavy reports never pass for as many requests as they weigh.
+    fn check_squares(&self) -> Result<(), Malformed> {
+        let mut columns = self.columns();
+        let mut reports_min = 0_u128;
         for cell in &self.squares {
-            let Some(&weight) = columns.get(usize::from(cell.bucket)) else {
+            let Some(column) = columns.get_mut(usize::from(cell.bucket)) else {
                 return Err(Malformed::Bucket);
             };
-            let possible = u128::from(weight)..=u128::from(weight) * u128::from(Weight::MAX.0);
+            let weight = u128::from(std::mem::take(column));
+            let possible = weight..=weight * u128::from(Weight::MAX.0);
             if weight == 0 || !possible.contains(&cell.squares) {
                 return Err(Malformed::Weight);
             }
+            reports_min += (weight * weight).div_ceil(cell.squares); // a weight is 2^62 at most
         }
-        Ok(())
+        // Without squares they follow from weights of one, S = W.
+        reports_min += columns.iter().map(|&w| u128::from(w.div_ceil(Weight::ONE.0))).sum::<u128>();
+        if reports_min > u128::from(self.reports) { Err(Malformed::Weight) } else { Ok(()) }
     }
 
-    /// Weights by bucket, when squared weights need them.
+    /// Weights by bucket.
     fn columns(&self) -> Vec<u64> {
-        let mut columns = Vec::new();
-        if !self.squares.is_empty() {
-            columns.resize(REQUESTS.last() + 1, 0_u64);
-            for cell in &self.cells {
-                columns[usize::from(cell.bucket)] += cell.weight.0;
-            }
+        let mut columns = vec![0; REQUESTS.last() + 1];
+        for cell in &self.cells {
+            columns[usize::from(cell.bucket)] += cell.weight.0;
         }
         columns
     }

@@ -4,8 +4,10 @@
 //! back until the tail band holds enough requests, within a least and a most number of periods, and never beyond a number
 //! of requests. At high rates it is short, so RBC follows the present; at low rates it is long, so RBC is not noise.
 //!
-//! A slot that is not needed now is never needed again, since what is newer only grows. So slots leave for good, and the
-//! sums over the window are kept by adding and subtracting integers.
+//! Slots leave for good, and the sums over the window are kept by adding and subtracting integers. With weights of one that
+//! loses nothing: what is newer only grows, so a slot that is not needed now is never needed again. With unequal weights
+//! the band's effective number of requests (Kish) can fall as heavy reports come in. The window then holds fewer than it
+//! should until new slots have filled it; the snapshot says how many.
 
 use std::collections::VecDeque;
 

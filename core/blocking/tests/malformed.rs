@@ -76,7 +76,7 @@ fn damage(delta: &mut Delta, kind: u8, number: u64, small: u16) {
 #[test]
 fn each_malformed_delta_is_told_what_is_wrong() {
     type Damage = fn(&mut Delta);
-    let cases: [(Malformed, Damage); 15] = [
+    let cases: [(Malformed, Damage); 17] = [
         (Malformed::Dictionary, |d| d.dictionary.reverse()),
         (Malformed::Dictionary, |d| d.dictionary[1] = d.dictionary[0].clone()),
         (Malformed::Order, |d| d.cells.reverse()),
@@ -92,6 +92,12 @@ fn each_malformed_delta_is_told_what_is_wrong() {
         (Malformed::Weight, |d| d.reports = 10),
         (Malformed::Weight, |d| {
             d.squares.push(SquaresCell { bucket: d.cells[0].bucket, squares: 1 });
+        }),
+        (Malformed::Weight, |d| d.cells[0].weight = Weight::MAX),
+        (Malformed::Weight, |d| {
+            d.cells[0].weight = Weight::MAX;
+            let squares = u128::from(Weight::MAX.0) << 24; // of 256 reports at least
+            d.squares.push(SquaresCell { bucket: d.cells[0].bucket, squares });
         }),
         (Malformed::Counters, |d| d.cancelled = d.reports + 1),
         (Malformed::Counters, |d| d.backends[0].hits = d.backends[0].queries + 1),
@@ -114,6 +120,17 @@ fn each_malformed_delta_is_told_what_is_wrong() {
 }
 
 #[test]
+fn unequal_weights_whose_squares_are_those_of_ones_are_well_formed() {
+    let mut recorder = recorder(Detail::All);
+    let eighths = [10, 2, 2, 2, 4, 4, 12]; // squares sum to 8 times their sum: no squares are sent
+    let requests = eighths.map(|weight| (5_000, 0, weight * Weight::ONE.0 / 8));
+    record(&mut recorder, &requests, 0);
+    let delta = recorder.take_delta(Nanos::ZERO);
+    assert_eq!((delta.squares.len(), delta.reports), (0, 7));
+    assert_eq!(delta.check(), Ok(()));
+}
+
+#[test]
 fn a_window_full_of_weight_refuses_more() {
     let mut recorder = recorder(Detail::All);
     let mut collector = collector();
@@ -123,6 +140,7 @@ fn a_window_full_of_weight_refuses_more() {
         let mut delta = recorder.take_delta(Nanos::ZERO);
         delta.reports = 1 << 30;
         delta.cells[0].weight = Weight(1 << 62);
+        delta.squares.push(SquaresCell { bucket: delta.cells[0].bucket, squares: 1 << 94 });
         results.push(collector.handle_delta(NOW, &delta).map(|accepted| accepted.reports));
     }
     let (counted, overflow) = (Ok(1 << 30), Err(DeltaError::Overflow));
