@@ -11,9 +11,25 @@ use crate::draws::{Draws, Purpose};
 /// A capacity over time: constant between `points[i]` and `points[i + 1]` only if they are equal, else linear between them.
 /// Before the first point it is the first one's, behind the last point the last one's; without points it is 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<(Instant, f64)>", into = "Vec<(Instant, f64)>")]
 pub struct CapacityPath {
     points: Vec<(Instant, f64)>,
+}
+
+/// Points that are no capacity path.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum CapacityPathError {
+    /// A point is earlier than the one before it.
+    #[error("the times of a capacity path go forward")]
+    TimeBack,
+    /// A backend without capacity would never finish a query.
+    #[error("the capacity at {at_s} s is a number above 0, not {capacity}")]
+    NoCapacity {
+        /// When, seconds.
+        at_s: f64,
+        /// The capacity there.
+        capacity: f64,
+    },
 }
 
 /// What a workload says about a backend's capacity.
@@ -46,15 +62,10 @@ impl CapacityPath {
     /// # Panics
     /// When times go back, or a capacity is not a number above 0: a backend without capacity would never finish a query.
     pub fn new(points: Vec<(Instant, f64)>) -> Self {
-        assert!(points.is_sorted_by_key(|&(at, _)| at), "the times of a capacity path go forward");
-        for &(at, capacity) in &points {
-            assert!(
-                capacity > 0.0 && capacity.is_finite(),
-                "the capacity at {} s is a number above 0, not {capacity}",
-                at.as_secs_f64()
-            );
+        match Self::try_from(points) {
+            Ok(path) => path,
+            Err(error) => panic!("{error}"),
         }
-        Self { points }
     }
 
     /// One spike: 1 until `start`, falls linearly to `lowest` at `low_from`, stays until `low_to`, is 1 again from `end` on.
@@ -103,6 +114,28 @@ impl CapacityPath {
             (Instant::ZERO + at.since(Instant::ZERO).scaled_down(factor), capacity)
         };
         Self { points: self.points.iter().map(point).collect() }
+    }
+}
+
+impl TryFrom<Vec<(Instant, f64)>> for CapacityPath {
+    type Error = CapacityPathError;
+
+    fn try_from(points: Vec<(Instant, f64)>) -> Result<Self, CapacityPathError> {
+        if !points.is_sorted_by_key(|&(at, _)| at) {
+            return Err(CapacityPathError::TimeBack);
+        }
+        match points.iter().find(|(_, capacity)| !(*capacity > 0.0 && capacity.is_finite())) {
+            Some(&(at, capacity)) => {
+                Err(CapacityPathError::NoCapacity { at_s: at.as_secs_f64(), capacity })
+            }
+            None => Ok(Self { points }),
+        }
+    }
+}
+
+impl From<CapacityPath> for Vec<(Instant, f64)> {
+    fn from(path: CapacityPath) -> Self {
+        path.points
     }
 }
 
@@ -192,6 +225,21 @@ mod tests {
         assert!(values.iter().all(|v| (0.6 - 1e-12..=1.0).contains(v)));
         assert!(values.windows(2).all(|w| (w[0] - w[1]).abs() < 0.4 / 12.0 + 1e-9));
         assert!(values.iter().any(|&v| v < 0.8), "the walk moved");
+    }
+
+    #[test]
+    fn a_path_from_a_file_is_checked_like_any_other() {
+        let path = CapacityPath::dip(0.5, second(1), second(2), second(3), second(4));
+        let text = serde_json::to_string(&path).unwrap();
+        assert_eq!(serde_json::from_str::<CapacityPath>(&text).unwrap(), path);
+        for bad in [text.replace("0.5", "0.0"), text.replace("0.5", "-1.0")] {
+            let message = serde_json::from_str::<CapacityPath>(&bad).unwrap_err().to_string();
+            assert!(message.contains("above 0"), "{message}");
+        }
+        let points = vec![(second(2), 1.0), (second(1), 1.0)];
+        let back = serde_json::to_string(&points).unwrap();
+        let message = serde_json::from_str::<CapacityPath>(&back).unwrap_err().to_string();
+        assert!(message.contains("go forward"), "{message}");
     }
 
     #[test]

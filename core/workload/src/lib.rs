@@ -14,7 +14,7 @@ pub mod spec;
 pub mod trace;
 pub mod zipf;
 
-pub use capacity::{Capacity, CapacityPath};
+pub use capacity::{Capacity, CapacityPath, CapacityPathError};
 pub use draws::{Draws, Geometric, Purpose, Sequence};
 pub use generate::Generator;
 pub use request::{Batch, Key, Request, RequestStream};

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::capacity::Capacity;
 use crate::sizes::SizeSpec;
 
+mod validate;
+
+pub use validate::WorkloadError;
+
 /// The most queries in one batch of the presets.
 pub const BATCH_QUERIES_MAX: u32 = 300;
 
@@ -110,37 +114,6 @@ pub struct Workload {
     pub length: RunLength,
 }
 
-/// A workload that cannot run.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum WorkloadError {
-    /// A list is empty that must not be, or has the wrong length.
-    #[error("workload `{workload}`: `{field}` has {found} entries, allowed is {allowed}")]
-    Count {
-        /// Name of the workload.
-        workload: String,
-        /// The field.
-        field: &'static str,
-        /// Entries found.
-        found: usize,
-        /// What is allowed.
-        allowed: &'static str,
-    },
-    /// A number is outside its range.
-    #[error("workload `{workload}`: `{field}` of {place} is {found}, allowed is {allowed}")]
-    Range {
-        /// Name of the workload.
-        workload: String,
-        /// The field.
-        field: &'static str,
-        /// The backend or request type.
-        place: String,
-        /// Value found.
-        found: f64,
-        /// What is allowed.
-        allowed: &'static str,
-    },
-}
-
 impl Workload {
     /// Requests per second at all application servers together.
     pub fn rate(&self) -> Rate {
@@ -177,138 +150,5 @@ impl Workload {
             measured: self.length.measured.scaled_down(factor),
         };
         self
-    }
-
-    /// Checks that the workload can run.
-    pub fn validate(&self) -> Result<(), WorkloadError> {
-        self.validate_counts()?;
-        self.validate_backends()?;
-        for (i, request_type) in self.request_types.iter().enumerate() {
-            let place = || format!("request type {i}");
-            self.require("weight", &place, request_type.weight, Range::ABOVE_ZERO)?;
-            for batch in &request_type.batches {
-                self.require("queries_mean", &place, batch.queries_mean, Range::FROM_ONE)?;
-                let backend = f64::from(batch.backend.0);
-                let known = batch.backend.index() < self.backends.len();
-                self.require("backend", &place, if known { 1.0 } else { -backend }, Range::KNOWN)?;
-            }
-        }
-        let whole = || "the workload".to_owned();
-        self.require("rate_per_server", &whole, self.rate_per_server.0, Range::ABOVE_ZERO)?;
-        self.require("servers", &whole, f64::from(self.servers), Range::FROM_ONE)?;
-        self.require(
-            "batch_queries_max",
-            &whole,
-            f64::from(self.batch_queries_max),
-            Range::FROM_ONE,
-        )
-    }
-
-    fn validate_counts(&self) -> Result<(), WorkloadError> {
-        let count = |field, found, good: bool, allowed| {
-            let workload = self.name.clone();
-            if good {
-                Ok(())
-            } else {
-                Err(WorkloadError::Count { workload, field, found, allowed })
-            }
-        };
-        let backends = self.backends.len();
-        count("backends", backends, (1..=1_024).contains(&backends), "1 to 1,024")?;
-        let types = self.request_types.len();
-        count("request_types", types, (1..=65_536).contains(&types), "1 to 65,536")?;
-        let capacities = self.capacities.len();
-        count("capacities", capacities, capacities == backends, "one for each backend")?;
-        let mut names: Vec<_> = self.names().collect();
-        names.sort_unstable();
-        names.dedup();
-        count("names", names.len(), names.len() == backends, "a different one for each backend")
-    }
-
-    fn validate_backends(&self) -> Result<(), WorkloadError> {
-        for backend in &self.backends {
-            let place = || format!("backend `{}`", backend.name);
-            self.require("catalogue", &place, f64::from(backend.catalogue), Range::FROM_ONE)?;
-            self.require("zipf", &place, backend.zipf, Range::FROM_ZERO)?;
-            self.require("service", &place, backend.service.as_secs_f64(), Range::ABOVE_ZERO)?;
-            self.require("per_key", &place, backend.per_key, Range::FROM_ZERO)?;
-            self.require("sigma", &place, backend.sigma, Range::FROM_ZERO)?;
-            self.require("servers", &place, f64::from(backend.servers), Range::FROM_ONE)?;
-            self.require("speed", &place, backend.speed, Range::ABOVE_ZERO)?;
-            self.require("timeout", &place, backend.timeout.as_secs_f64(), Range::ABOVE_ZERO)?;
-            self.require("cacheable_share", &place, backend.cacheable_share, Range::SHARE)?;
-        }
-        Ok(())
-    }
-
-    fn require(
-        &self,
-        field: &'static str,
-        place: &dyn Fn() -> String,
-        found: f64,
-        range: Range,
-    ) -> Result<(), WorkloadError> {
-        if found >= range.low && found <= range.high && !(range.low_excluded && found == range.low)
-        {
-            return Ok(());
-        }
-        let (workload, allowed) = (self.name.clone(), range.words);
-        Err(WorkloadError::Range { workload, field, place: place(), found, allowed })
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Range {
-    low: f64,
-    low_excluded: bool,
-    high: f64,
-    words: &'static str,
-}
-
-impl Range {
-    const FROM_ZERO: Self =
-        Self { low: 0.0, low_excluded: false, high: f64::MAX, words: "a number from 0 up" };
-    const ABOVE_ZERO: Self =
-        Self { low: 0.0, low_excluded: true, high: f64::MAX, words: "a number above 0" };
-    const FROM_ONE: Self =
-        Self { low: 1.0, low_excluded: false, high: f64::MAX, words: "a number from 1 up" };
-    const SHARE: Self =
-        Self { low: 0.0, low_excluded: false, high: 1.0, words: "a number from 0 to 1" };
-    const KNOWN: Self = Self {
-        low: 0.5,
-        low_excluded: false,
-        high: 1.0,
-        words: "the place of a backend in the list",
-    };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::presets;
-
-    #[test]
-    fn a_workload_that_cannot_run_is_refused_with_the_field_and_what_is_allowed() {
-        let good = presets::demo(Nanos::from_secs(120));
-        assert_eq!(good.validate(), Ok(()));
-        let message = |change: &dyn Fn(&mut Workload)| {
-            let mut workload = good.clone();
-            change(&mut workload);
-            workload.validate().unwrap_err().to_string()
-        };
-        let servers = message(&|w| w.backends[0].servers = 0);
-        assert!(
-            servers.contains("`servers` of backend") && servers.contains("from 1 up"),
-            "{servers}"
-        );
-        assert!(message(&|w| w.backends[1].zipf = f64::NAN).contains("`zipf`"));
-        assert!(message(&|w| w.request_types.clear()).contains("1 to 65,536"));
-        assert!(
-            message(&|w| w.request_types[0].batches[0].backend = BackendId(99)).contains("backend")
-        );
-        assert!(message(&|w| drop(w.capacities.pop())).contains("one for each backend"));
-        assert!(
-            message(&|w| w.backends[1].name = w.backends[0].name.clone()).contains("different")
-        );
     }
 }
