@@ -22,7 +22,13 @@ pub struct SloObservation {
     pub p99: Nanos,
 }
 
+/// The most observations that wait to be polled.
+const OBSERVATIONS_MAX: usize = 16_384;
+/// The end of time: a step that would reach it never ends.
+const NEVER: Instant = Instant(u64::MAX);
+
 /// Slides a window over latencies and observes it at every step. Steps without a request in the window give no observation.
+/// Observations that nobody polls are kept up to 16,384; then the oldest goes.
 #[derive(Clone, Debug)]
 pub struct SloMeter {
     step: Nanos,
@@ -34,7 +40,8 @@ pub struct SloMeter {
 }
 
 impl SloMeter {
-    /// A meter from `start` on: the first observation is made one step later, over what there is by then.
+    /// A meter from `start` on: the first observation is made one step later, over what there is by then. A window that is
+    /// no multiple of the step is shortened to whole steps.
     ///
     /// # Panics
     /// When `step` is zero or longer than `window`.
@@ -60,11 +67,21 @@ impl SloMeter {
         self.current.add_nanos(latency);
     }
 
-    /// Closes all steps that ended by `now`.
+    /// Closes all steps that ended by `now`. However far that is ahead, the work is that of one window.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while now >= self.step_end {
-            self.close_step();
+        while now >= self.step_end && self.step_end < NEVER {
+            if self.is_empty() {
+                let steps = now.since(self.step_end).0 / self.step.0 + 1;
+                self.step_end = self.step_end + Nanos(self.step.0.saturating_mul(steps));
+            } else {
+                self.close_step();
+            }
         }
+    }
+
+    /// Whether no step up to now has a request that a window may still see.
+    fn is_empty(&self) -> bool {
+        self.current.is_empty() && self.closed.iter().all(Histogram::is_empty)
     }
 
     /// The next observation, oldest first.
@@ -83,6 +100,9 @@ impl SloMeter {
             window.merge(step);
         }
         if !window.is_empty() {
+            if self.observations.len() == OBSERVATIONS_MAX {
+                self.observations.pop_front();
+            }
             self.observations.push_back(SloObservation {
                 at: self.step_end,
                 requests: window.count(),
@@ -123,5 +143,41 @@ mod tests {
         meter.handle_timeout(Instant(100_000_000_000));
         let count = std::iter::from_fn(|| meter.poll_observation()).count();
         assert_eq!(count, 2);
+    }
+
+    #[test]
+    fn time_that_jumps_costs_no_more_than_a_window_and_steps_stay_in_their_places() {
+        let second = |s: u64| Instant(s * 1_000_000_000);
+        let mut meter = SloMeter::new(Instant::ZERO, Nanos::from_secs(10), Nanos::from_secs(5));
+        meter.handle_completion(second(1), Nanos::from_millis(1));
+        meter.handle_timeout(second(9_000_000_003));
+        meter.handle_completion(second(9_000_000_004), Nanos::from_millis(1));
+        meter.handle_timeout(Instant(u64::MAX));
+        meter.handle_completion(Instant(u64::MAX), Nanos::from_millis(1));
+        let ends: Vec<_> =
+            std::iter::from_fn(|| meter.poll_observation()).map(|seen| seen.at).collect();
+        assert_eq!(ends, [5, 10, 9_000_000_005, 9_000_000_010].map(second));
+    }
+
+    #[test]
+    fn observations_that_nobody_polls_are_bounded_and_the_newest_stay() {
+        let step = Nanos(1_000);
+        let mut meter = SloMeter::new(Instant::ZERO, step, step);
+        for i in 0..OBSERVATIONS_MAX as u64 + 3 {
+            meter.handle_completion(Instant(i * step.0), Nanos(i));
+        }
+        meter.handle_timeout(Instant((OBSERVATIONS_MAX as u64 + 3) * step.0));
+        assert_eq!(meter.poll_observation().unwrap().at, Instant(4 * step.0));
+        assert_eq!(std::iter::from_fn(|| meter.poll_observation()).count(), OBSERVATIONS_MAX - 1);
+    }
+
+    #[test]
+    fn a_window_of_broken_steps_is_shortened_to_whole_ones() {
+        let second = |s: u64| Instant(s * 1_000_000_000);
+        let mut meter = SloMeter::new(Instant::ZERO, Nanos::from_secs(14), Nanos::from_secs(5));
+        meter.handle_completion(second(1), Nanos::from_millis(1));
+        meter.handle_timeout(second(60));
+        let ends = std::iter::from_fn(|| meter.poll_observation()).map(|seen| seen.at);
+        assert!(ends.eq([5, 10].map(second)));
     }
 }
