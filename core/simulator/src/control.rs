@@ -51,12 +51,7 @@ impl Control {
         options: &Options,
     ) -> Result<Self, SimulationError> {
         let period = options.scaled(options.period);
-        let config = CollectorConfig {
-            period: options.period,
-            slots_per_period: Options::SLOTS_PER_PERIOD,
-            ..CollectorConfig::default()
-        };
-        let collector = Collector::new(config.scaled_down(options.time_scale))?;
+        let collector = Collector::new(collector_config(workload, options))?;
         let budget = workload.cache_per_server;
         let limits = options.start_limits(workload)?;
         let names: BackendTable = workload.names().collect();
@@ -146,6 +141,17 @@ impl Control {
     }
 }
 
+/// How all servers of a workload are collected.
+fn collector_config(workload: &Workload, options: &Options) -> CollectorConfig {
+    let config = CollectorConfig {
+        period: options.period,
+        slots_per_period: Options::SLOTS_PER_PERIOD,
+        senders_max: usize::from(workload.servers),
+        ..CollectorConfig::default()
+    };
+    config.scaled_down(options.time_scale)
+}
+
 /// Carries out what a controller wants, until it wants nothing more. Gives the bytes by which partitions grew.
 fn apply_resizes(
     now: Instant,
@@ -180,4 +186,26 @@ fn usage(names: &BackendTable, server: &AppServer) -> Vec<PartitionUsage> {
         item_bytes_max: server.item_bytes_max(id),
     };
     names.names().iter().enumerate().zip(server.used()).map(partition).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use robinhood_blocking::{Recorder, RecorderConfig};
+    use robinhood_workload::presets;
+
+    use super::*;
+
+    #[test]
+    fn the_collector_tells_as_many_senders_apart_as_there_are_servers() {
+        let mut workload = presets::demo(Nanos::from_secs(60));
+        workload.servers = 20_000;
+        let config = collector_config(&workload, &Options::default());
+        let mut collector = Collector::new(config).unwrap();
+        let mut delta = Recorder::new(RecorderConfig::default()).take_delta(Nanos::ZERO);
+        for sender in 0..u64::from(workload.servers) {
+            delta.sender = sender;
+            collector.handle_delta(Instant(1_000_000_000), &delta).unwrap();
+        }
+        assert_eq!(collector.senders(), 20_000);
+    }
 }
