@@ -21,9 +21,11 @@
 //! insert or reclaim of the same shard has seen that.
 //!
 //! # Pauses
-//! The index of a shard is cut into segments that grow one at a time and at most to some 16,384 items when items are of 128 bytes or
-//! more (`docs/results/cache-bench.md` has the measured pause). The vectors of nodes and values double as a whole; that copies nothing where the
-//! allocator can remap pages.
+//! The index of a shard is cut into segments that grow one at a time, at some 4,096 items each when items weigh 256 bytes. The
+//! vectors of nodes, hashes and values double as a whole, which copies nothing where the allocator remaps pages, as glibc's
+//! does. Measured on Linux: the longest insert while a million items come in takes 0.17 ms (`docs/results/cache-bench.md`).
+//! These vectors and the index do not shrink: after a change from small to large values they keep up to 70 bytes for each
+//! item that was there, unbooked.
 
 mod accounts;
 mod config;

@@ -18,9 +18,6 @@ const HEADER_BYTES: usize = 4;
 /// Values held by readers that an insert looks at.
 const HELD_CHECKS_PER_INSERT: usize = 4;
 
-/// Hits that a shard collects before it tells the order.
-const PENDING_MAX: usize = 32;
-
 /// What an item is known by, and its hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity<'a> {
@@ -40,8 +37,6 @@ pub(crate) struct Leaving {
 pub(crate) struct Shard {
     order: Order,
     contents: Contents,
-    /// Slots of the latest hits, oldest first, that the order does not know yet. See [`Self::use_pending`].
-    pending: Vec<u32>,
 }
 
 /// All of a shard but its eviction order.
@@ -121,7 +116,7 @@ impl Shard {
             counts: vec![Counts::default(); layout.partitions()],
             held: VecDeque::new(),
         };
-        Self { order: Order::new(layout, 0), contents, pending: Vec::with_capacity(PENDING_MAX) }
+        Self { order: Order::new(layout, 0), contents }
     }
 
     #[inline]
@@ -131,20 +126,8 @@ impl Shard {
             return None;
         };
         self.contents.counts[identity.partition.index()].hits += 1;
-        self.pending.push(slot);
-        if self.pending.len() == PENDING_MAX {
-            self.use_pending();
-        }
+        self.order.touch(ItemHandle(slot));
         Some(self.contents.blobs[slot as usize].slice(HEADER_BYTES + identity.key.len()..))
-    }
-
-    /// Tells the order of the hits since the last time. Everything that reads or changes the order does this first, so that
-    /// the order is exact. Hits are told together because each touches three nodes that are rarely in the processor's
-    /// caches: together their memory accesses overlap, one at a time each would end at the release of the lock.
-    fn use_pending(&mut self) {
-        for slot in self.pending.drain(..) {
-            self.order.touch(ItemHandle(slot));
-        }
     }
 
     /// Puts the blob in, the one with `identity`, and takes it from its option. If there is no room, an older version of
@@ -157,10 +140,9 @@ impl Shard {
         effort: &mut Effort,
         leaving: &mut Leaving,
     ) -> Result<(), InsertError> {
-        self.use_pending();
         self.contents.release_held(HELD_CHECKS_PER_INSERT, accounts, leaving);
         self.remove(identity, accounts, leaving);
-        let Self { order, contents, .. } = self;
+        let Self { order, contents } = self;
         let bytes = weight(blob.as_ref().expect("an insert brings a blob"));
         let weight = u32::try_from(bytes).expect("the store refuses larger items");
         let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
@@ -180,8 +162,7 @@ impl Shard {
         effort: &mut Effort,
         leaving: &mut Leaving,
     ) -> bool {
-        self.use_pending();
-        let Self { order, contents, .. } = self;
+        let Self { order, contents } = self;
         let own = order.layout().list_of(partition);
         let shortage = if accounts.used(own) + bytes > accounts.limit(own) {
             Shortage::Limit
@@ -222,8 +203,7 @@ impl Shard {
         items_max: usize,
         leaving: &mut Leaving,
     ) -> usize {
-        self.use_pending();
-        let Self { order, contents, .. } = self;
+        let Self { order, contents } = self;
         contents.release_held(RECLAIM_BATCH_ITEMS, accounts, leaving);
         let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
         room::reclaim_batch(order, &mut accounts, items_max, &mut evict)
