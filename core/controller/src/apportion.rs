@@ -73,10 +73,19 @@ fn largest_first(remainders: &mut [(u128, usize)], count: usize) -> &mut [(u128,
     &mut remainders[..count]
 }
 
+/// The weights in their proportions, made so small that their sum fits 64 bits. Real ones fit; a cache that reports
+/// nonsense gives others.
+fn in_64_bits(weights: &[u64]) -> Vec<u64> {
+    let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+    let bits_above = (u128::BITS - sum.leading_zeros()).saturating_sub(u64::BITS);
+    weights.iter().map(|&weight| weight >> bits_above).collect()
+}
+
 /// Divides `total` in proportion to `weights`, but gives nobody more than its room. What one cannot take goes to the
 /// others in proportion. The shares sum to `total`, or to the room of all with a weight if that is less.
 pub(crate) fn apportion_capped(total: u64, weights: &[u64], rooms: &[u64]) -> Vec<u64> {
     assert_eq!(weights.len(), rooms.len(), "every weight has a room");
+    let weights = &in_64_bits(weights);
     let rooms: Vec<u64> = rooms.iter().map(|&room| room.min(total)).collect(); // keeps products inside 128 bits
     let mut shares = vec![0; weights.len()];
     let mut open: Vec<usize> = (0..weights.len()).filter(|&i| weights[i] > 0).collect();

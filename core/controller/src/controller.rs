@@ -72,10 +72,12 @@ impl Controller {
             partitions.into_iter().map(|(name, limit)| Partition::new(name, limit.0)).collect(),
         );
         config.check(&books.names())?;
+        let evenly = Allocation::equal(config.budget, books.names(), Bytes::ZERO)
+            .expect("there are partitions, and no two of a name");
         let mut controller = Self {
             deadline: now + config.period,
             groups: None,
-            allocation: books.allocation(),
+            allocation: evenly, // until the limits of the cache are fitted, below
             policy,
             books,
             periods: 0,

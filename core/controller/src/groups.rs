@@ -46,11 +46,12 @@ impl Groups {
                 merged.push(backend.clone());
                 continue;
             };
-            sum.limit += backend.limit;
-            sum.used += backend.used;
-            sum.queries += backend.queries;
-            sum.hits += backend.hits;
-            sum.misses += backend.misses;
+            // Readings and counters come from elsewhere: nonsense in them must not stop the controller.
+            sum.limit = Bytes(sum.limit.0.saturating_add(backend.limit.0));
+            sum.used = Bytes(sum.used.0.saturating_add(backend.used.0));
+            sum.queries = sum.queries.saturating_add(backend.queries);
+            sum.hits = sum.hits.saturating_add(backend.hits);
+            sum.misses = sum.misses.saturating_add(backend.misses);
             sum.rbc += backend.rbc;
             sum.miss_batch_p99 = sum.miss_batch_p99.max(backend.miss_batch_p99);
         }
@@ -61,49 +62,50 @@ impl Groups {
     pub(crate) fn divide_weights(&self, weights: &[f64], observation: &Observation) -> Vec<f64> {
         assert_eq!(weights.len(), self.count, "one weight for each group");
         let shares = self.miss_shares(observation);
-        let mut sums = vec![0_u64; self.count];
+        let mut sums = vec![0_u128; self.count];
         for (&share, &group) in shares.iter().zip(&self.group_of) {
-            sums[group] += share;
+            sums[group] += u128::from(share);
         }
         let divide =
             |(&share, &group): (&u64, &usize)| weights[group] * (share as f64 / sums[group] as f64);
         shares.iter().zip(&self.group_of).map(divide).collect()
     }
 
-    /// A target for groups as one for partitions: a group's limit is divided by misses, to the byte. Groups that
-    /// the target does not know are left out, as the policy left them.
+    /// A target as limits of partitions, in the order of names. What it gives to all members together is divided
+    /// among them by misses, to the byte: a policy names a group by its first member, but one that keeps limits
+    /// somebody chose may name each. `None` for members of groups of which it names nobody.
     pub(crate) fn divide_target(
         &self,
         target: &Allocation,
         observation: &Observation,
-    ) -> Allocation {
+    ) -> Vec<Option<Bytes>> {
         let shares = self.miss_shares(observation);
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); self.count];
         for (index, &group) in self.group_of.iter().enumerate() {
             members[group].push(index);
         }
-        let name = |index: usize| &observation.backends[index].name;
-        let mut divided = Vec::with_capacity(self.group_of.len());
+        let mut divided = vec![None; self.group_of.len()];
         for members in members {
-            let Some(limit) = target.get(name(members[0])) else { continue };
+            let named =
+                members.iter().map(|&member| target.get(&observation.backends[member].name));
+            let named: Vec<Bytes> = named.flatten().collect();
+            if named.is_empty() {
+                continue;
+            }
             let weights: Vec<u64> = members.iter().map(|&member| shares[member]).collect();
-            let limits = apportion(limit.0, &weights);
-            divided.extend(
-                members
-                    .iter()
-                    .zip(limits)
-                    .map(|(&member, bytes)| (name(member).clone(), Bytes(bytes))),
-            );
+            let whole: Bytes = named.into_iter().sum(); // a part of the allocation's own sum
+            for (&member, bytes) in members.iter().zip(apportion(whole.0, &weights)) {
+                divided[member] = Some(Bytes(bytes));
+            }
         }
-        divided.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        Allocation::from_sorted(divided)
+        divided
     }
 
     /// Misses by partition, or ones in groups without a miss.
     fn miss_shares(&self, observation: &Observation) -> Vec<u64> {
-        let mut sums = vec![0_u64; self.count];
+        let mut sums = vec![0_u128; self.count];
         for (backend, &group) in observation.backends.iter().zip(&self.group_of) {
-            sums[group] += backend.misses;
+            sums[group] += u128::from(backend.misses);
         }
         let share = |(backend, &group): (&BackendObservation, &usize)| {
             if sums[group] == 0 { 1 } else { backend.misses }

@@ -48,6 +48,9 @@ pub enum Wish {
     Weights(Vec<f64>),
     /// Approach these limits.
     Limits(Vec<Bytes>),
+    /// Go back to these limits at once. Only an unfinished resize is waited for: the gap rule and the protection of
+    /// backends at their limit of load bound new moves, and this takes old ones back.
+    Restore(Vec<Bytes>),
     /// Change nothing, and forget the carry.
     Hold,
 }

@@ -5,7 +5,6 @@
 
 use robinhood_stats::{BackendName, Bytes};
 
-use crate::allocation::Allocation;
 use crate::apportion::fit;
 use crate::config::{ConfigError, PARTITIONS_MAX};
 use crate::controller::Controller;
@@ -105,18 +104,14 @@ impl Controller {
         self.allocation = self.books.allocation();
     }
 
-    /// A target brought to the partitions there are: those it does not know keep what they have, idle ones go to
-    /// their floors, and the sum becomes the budget.
-    pub(crate) fn fit_target(&self, target: &Allocation) -> Vec<Bytes> {
-        let wanted = |partition: &Partition| {
+    /// A target, one entry for each partition, brought to what there is: partitions without a limit keep what they
+    /// have, idle ones go to their floors, and the sum becomes the budget.
+    pub(crate) fn fit_target(&self, target: &[Option<Bytes>]) -> Vec<Bytes> {
+        let wanted = |(partition, limit): (&Partition, &Option<Bytes>)| {
             let is_idle = partition.idle >= self.config.idle_after;
-            if is_idle {
-                0
-            } else {
-                target.get(&partition.name).map_or(partition.target, |limit| limit.0)
-            }
+            if is_idle { 0 } else { limit.map_or(partition.target, |limit| limit.0) }
         };
-        let wanted: Vec<u64> = self.books.partitions.iter().map(wanted).collect();
+        let wanted: Vec<u64> = self.books.partitions.iter().zip(target).map(wanted).collect();
         let fitted = fit(&wanted, &self.books.bounds(), self.config.budget.0);
         fitted.into_iter().map(Bytes).collect()
     }

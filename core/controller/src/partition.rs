@@ -210,8 +210,10 @@ impl Books {
     /// Releases grants, and lists the resizes: shrinks before grows, each in the order of names.
     pub(crate) fn release(&mut self, budget: u64, granule: u64) {
         let all = self.partitions.iter().chain(&self.leaving);
-        let committed: u64 = all.map(Partition::committed).sum();
-        if let Some(free) = budget.checked_sub(committed) {
+        // What a cache reports may be nonsense: the sum need not fit 64 bits.
+        let committed: u128 = all.map(|partition| u128::from(partition.committed())).sum();
+        let free = u128::from(budget).checked_sub(committed);
+        if let Some(free) = free.and_then(|free| u64::try_from(free).ok()) {
             for partition in &mut self.partitions {
                 // Who turns back before it has let go of its bytes still has them.
                 partition.released = partition.target.min(partition.committed());

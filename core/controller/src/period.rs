@@ -138,7 +138,7 @@ impl Controller {
     ) -> (Wish, Option<HoldReason>) {
         match (&hold, self.watch.last_good()) {
             (Some(HoldReason::MadeItWorse { .. }), Some(last_good)) => {
-                return (Wish::Limits(self.fit_target(last_good)), hold);
+                return (Wish::Restore(self.fit_target(&self.by_partition(last_good))), hold);
             }
             (Some(_), _) => return (Wish::Hold, hold),
             (None, _) => {}
@@ -155,12 +155,17 @@ impl Controller {
             (Proposal::Target(target), groups) => {
                 let target = match groups {
                     Some(groups) => groups.divide_target(&target, observation),
-                    None => target,
+                    None => self.by_partition(&target),
                 };
                 (Wish::Limits(self.fit_target(&target)), None)
             }
             (Proposal::Hold(reason), _) => (Wish::Hold, Some(reason)),
         }
+    }
+
+    /// The limits of the partitions there are, in the order of names, as far as `target` knows them.
+    fn by_partition(&self, target: &Allocation) -> Vec<Option<Bytes>> {
+        self.books.partitions.iter().map(|partition| target.get(&partition.name)).collect()
     }
 
     fn terms(&self, observation: &Observation) -> Vec<Terms> {

@@ -9,6 +9,8 @@
 //! - Bytes are conserved exactly (largest remainder, ties by name), and entries in the order of names make the result
 //!   independent of any other order.
 //! - The base of the tax is the target limit; the gap rule compares the limit in the cache with the use.
+//! - Who takes a move back takes all of it back. A rollback that obeyed the gap rule and the protection would stop
+//!   half way exactly where the limits did the harm.
 //! - The carry is of the net, not of the tax alone. With a coarse granule, carrying only what is paid would round the
 //!   grants of a small pot to the same few receivers for ever.
 
@@ -58,7 +60,7 @@ pub fn decide(inputs: &Inputs) -> Outcome {
             let (taxes, grants) = share_pot(&shares, &integer_weights(&weights));
             (weights, taxes, grants)
         }
-        Wish::Limits(limits) => {
+        Wish::Limits(limits) | Wish::Restore(limits) => {
             assert_eq!(limits.len(), count, "one limit for each partition");
             let (taxes, grants) = approach(&shares, limits);
             (Vec::new(), taxes, grants)
@@ -78,11 +80,13 @@ fn has_gap(limit: Bytes, used: Bytes, gap: f64) -> bool {
 
 fn skips(inputs: &Inputs) -> Vec<(BackendName, SkipReason)> {
     let mut skipped = Vec::new();
+    let is_restored = matches!(inputs.wish, Wish::Restore(_));
     for (backend, terms) in inputs.observation.backends.iter().zip(&inputs.terms) {
         let (limit, used) = (backend.limit, backend.used);
         let reason = match &terms.standing {
             Standing::Unfinished => SkipReason::Unfinished { target: terms.target, limit, used },
             Standing::Idle => SkipReason::Idle,
+            Standing::Normal | Standing::Protected(_) if is_restored => continue,
             Standing::Normal | Standing::Protected(_) if has_gap(limit, used, inputs.gap) => {
                 SkipReason::Gap { limit, used }
             }
@@ -102,7 +106,12 @@ fn skips(inputs: &Inputs) -> Vec<(BackendName, SkipReason)> {
 /// What each may pay, and who may receive.
 fn shares(inputs: &Inputs) -> Vec<Share> {
     let share = |backend: &BackendObservation, terms: &Terms, base: u64| {
+        let bounds = Bounds { floor: terms.floor.0, cap: terms.cap.0 };
         let above = base.saturating_sub(terms.floor.0);
+        if matches!(inputs.wish, Wish::Restore(_)) {
+            let receives = terms.standing != Standing::Unfinished;
+            return Share { base, bounds, payable: if receives { above } else { 0 }, receives };
+        }
         let payable = match terms.standing {
             Standing::Unfinished | Standing::Protected(_) => 0,
             Standing::Idle => above,
@@ -110,7 +119,7 @@ fn shares(inputs: &Inputs) -> Vec<Share> {
         };
         let receives = matches!(terms.standing, Standing::Normal | Standing::Protected(_))
             && !has_gap(backend.limit, backend.used, inputs.gap);
-        Share { base, bounds: Bounds { floor: terms.floor.0, cap: terms.cap.0 }, payable, receives }
+        Share { base, bounds, payable, receives }
     };
     let entries = inputs.observation.backends.iter().zip(&inputs.terms).zip(lifted(inputs));
     entries.map(|((backend, terms), base)| share(backend, terms, base)).collect()
@@ -128,10 +137,19 @@ fn lifted(inputs: &Inputs) -> Vec<u64> {
     let spare = |terms: &Terms| of_movable(terms, terms.target.0.saturating_sub(terms.floor.0));
     let lacks: Vec<u64> = inputs.terms.iter().map(lack).collect();
     let spares: Vec<u64> = inputs.terms.iter().map(spare).collect();
-    let moved = lacks.iter().sum::<u64>().min(spares.iter().sum());
+    let moved = smaller_sum(&lacks, &spares);
     let (gains, losses) = (apportion(moved, &lacks), apportion(moved, &spares));
     let targets = inputs.terms.iter().map(|terms| terms.target.0);
     targets.zip(gains).zip(losses).map(|((target, gain), loss)| target + gain - loss).collect()
+}
+
+/// The smaller of two sums. The other one may be beyond 64 bits: floors rounded up to large granules, say.
+///
+/// # Panics
+/// When both are.
+fn smaller_sum(a: &[u64], b: &[u64]) -> u64 {
+    let sum = |values: &[u64]| values.iter().map(|&value| u128::from(value)).sum::<u128>();
+    u64::try_from(sum(a).min(sum(b))).expect("what is there to give fits the budget")
 }
 
 /// Everybody pays into one pot, which goes out by weight. Weights that sum to zero: no tax. What nobody can take,
@@ -165,7 +183,7 @@ fn approach(shares: &[Share], wanted: &[Bytes]) -> (Vec<u64>, Vec<u64>) {
     };
     let gives: Vec<u64> = shares.iter().zip(wanted).map(excess).collect();
     let lacks: Vec<u64> = shares.iter().zip(wanted).map(lack).collect();
-    let moved = gives.iter().sum::<u64>().min(lacks.iter().sum());
+    let moved = smaller_sum(&gives, &lacks);
     (apportion(moved, &gives), apportion(moved, &lacks))
 }
 
@@ -181,6 +199,7 @@ fn wants(
         let (share, terms) = (&shares[i], &inputs.terms[i]);
         let carry = match &terms.standing {
             Standing::Unfinished => terms.carry_bytes,
+            _ if matches!(inputs.wish, Wish::Restore(_)) => 0,
             Standing::Protected(_) if share.receives => terms.carry_bytes.max(0),
             Standing::Protected(_) => 0,
             Standing::Idle | Standing::Normal if share.receives => terms.carry_bytes,

@@ -2,12 +2,12 @@
 
 use robinhood_blocking::Snapshot;
 use robinhood_controller::{
-    Controller, ControllerConfig, Decision, HoldReason, Mode, Observation, Policy, Proposal,
-    RobinHood,
+    Controller, ControllerConfig, Decision, HoldReason, LoadBounds, Mode, Observation, Policy,
+    Proposal, RobinHood, Standing,
 };
-use robinhood_stats::{Bytes, Instant, Nanos};
+use robinhood_stats::{Bytes, Instant, Nanos, Rate};
 
-use crate::harness::{ModelCache, active, limits, period, period_with, snapshot, start};
+use crate::harness::{ModelCache, active, limits, name, period, period_with, snapshot, start};
 
 const BLAME: &[(&str, f64)] = &[("a", 3.0), ("b", 1.0)];
 
@@ -175,6 +175,39 @@ fn what_made_it_worse_is_taken_back() {
         assert_eq!(limits(&controller), good);
     }
     assert_eq!(hold_at(&mut controller, &mut cache, 90), None, "it tries again");
+}
+
+#[test]
+fn what_made_it_worse_is_taken_back_also_from_the_unused_and_the_protected() {
+    let mut config = ControllerConfig::new(Bytes(400_000));
+    let bound = LoadBounds { misses_per_s_max: Some(Rate(5.0)), load_growth_max: None };
+    config.protection.by_backend.insert(name("b"), bound);
+    let cache = &mut ModelCache::new(&[("a", 200_000), ("b", 100_000), ("c", 100_000)]);
+    let mut controller = start(config, Box::new(RobinHood), cache);
+    let period = |controller: &mut Controller, cache: &mut ModelCache, p99_ms: u64| {
+        let rbc: &[(&str, f64)] = &[("a", 0.0), ("b", 3.0), ("c", 0.0)];
+        let mut seen = snapshot(controller.poll_timeout(), rbc);
+        seen.request_p99 = Nanos::from_millis(p99_ms);
+        period_with(controller, cache, seen)
+    };
+    for _ in 0..12 {
+        period(&mut controller, cache, 90);
+    }
+    controller.set_mode(Mode::Active);
+    let good = limits(&controller);
+    for _ in 0..23 {
+        period(&mut controller, cache, 200);
+    }
+    let (bad, left) = (limits(&controller), cache.partitions[0].limit.0);
+    assert!(bad[0] < good[0] && bad[1] > good[1], "{bad:?}");
+    // The one that gave uses half of what it has now; the one that received may not be taxed.
+    cache.fill = 0.5;
+    cache.reclaim();
+    assert_eq!(cache.partitions[0].used.0, left / 2);
+    let decision = period(&mut controller, cache, 200);
+    assert!(matches!(decision.hold, Some(HoldReason::MadeItWorse { .. })), "{decision}");
+    assert!(matches!(decision.inputs.terms[1].standing, Standing::Protected(_)));
+    assert_eq!((limits(&controller), decision.skipped), (good, vec![]));
 }
 
 #[test]

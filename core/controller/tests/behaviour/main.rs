@@ -4,6 +4,7 @@ mod convergence;
 mod harness;
 mod holds;
 mod membership;
+mod nonsense;
 mod operations;
 mod periods;
 mod records;

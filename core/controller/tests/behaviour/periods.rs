@@ -153,6 +153,35 @@ fn the_equal_policy_splits_among_groups_and_then_inside() {
 }
 
 #[test]
+fn the_static_policy_gives_a_group_the_sum_of_its_members_and_keeps_groups_it_does_not_know() {
+    let mut config = active(400_000);
+    config.groups = vec![vec![name("a"), name("c")]];
+    let all = [("a", 100_000), ("b", 100_000), ("c", 100_000), ("d", 100_000)];
+    // What is chosen, and where it leads: a and c have as many misses, whatever was chosen for each.
+    type Case<'a> = (&'a [(&'a str, u64)], [u64; 4]);
+    let cases: [Case<'_>; 3] = [
+        (
+            &[("a", 20_000), ("b", 50_000), ("c", 220_000), ("d", 110_000)],
+            [120_000, 50_000, 120_000, 110_000],
+        ),
+        (&[("b", 60_000), ("c", 240_000), ("d", 100_000)], [120_000, 60_000, 120_000, 100_000]),
+        (&[("elsewhere", 9)], [100_000; 4]),
+    ];
+    for (chosen, expected) in cases {
+        let target: Vec<_> =
+            chosen.iter().map(|&(text, limit)| (name(text), Bytes(limit))).collect();
+        let sum = target.iter().map(|entry| entry.1).sum();
+        let fixed = Fixed::new(Allocation::new(sum, target, |_| Bytes(1)).unwrap());
+        let mut cache = ModelCache::new(&all);
+        let mut controller = start(config.clone(), Box::new(fixed), &cache);
+        for _ in 0..200 {
+            period(&mut controller, &mut cache, &all.map(|(backend, _)| (backend, 1.0)));
+        }
+        assert_eq!(limits(&controller), expected, "{chosen:?}");
+    }
+}
+
+#[test]
 fn a_backend_at_its_load_limit_pays_no_tax() {
     let bounds = LoadBounds { misses_per_s_max: None, load_growth_max: Some(3.0) };
     let mut config = ControllerConfig::new(Bytes(200_000));
