@@ -15,7 +15,7 @@ fn names(count: usize) -> Vec<BackendName> {
     (0..count).map(|i| BackendName::new(&format!("backend-{i:04}")).expect("a good name")).collect()
 }
 
-/// Uneven blame, so that every partition changes.
+/// Uneven RBC, so that every partition changes.
 fn snapshot(names: &[BackendName]) -> Snapshot {
     let backend = |(i, name): (usize, &BackendName)| BackendSnapshot {
         name: name.clone(),
@@ -69,7 +69,7 @@ fn tick(c: &mut Criterion) {
             while let Some(resize) = controller.poll_resize() {
                 black_box(resize);
             }
-            controller.handle_snapshot(now, snapshot);
+            controller.handle_snapshot(snapshot);
             controller.handle_timeout(now);
             while let Some(resize) = controller.poll_resize() {
                 black_box(resize);

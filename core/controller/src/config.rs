@@ -90,6 +90,9 @@ pub struct ControllerConfig {
     pub made_it_worse: Option<MadeItWorseRule>,
 }
 
+/// A setting, its value, what may be given, and whether it was.
+type Range = (&'static str, String, &'static str, bool);
+
 /// Settings that make no sense together.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
@@ -221,15 +224,18 @@ impl ControllerConfig {
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
+        let ranges = self.ranges_of_moves().into_iter().chain(self.ranges_of_rules());
+        match ranges.into_iter().find(|range| !range.3) {
+            Some((key, value, allowed, _)) => Err(ConfigError::OutOfRange { key, value, allowed }),
+            None => Ok(()),
+        }
+    }
+
+    /// Of what is divided, and how much of it moves when.
+    fn ranges_of_moves(&self) -> [Range; 6] {
         let period_allowed = Nanos::from_millis(50)..=Nanos::from_secs(300);
         let share = |value: f64| (0.0..=1.0).contains(&value);
-        let above_one = |value: f64| value.is_finite() && value > 1.0;
-        let growths = || {
-            let bounds = self.protection.by_backend.values().chain([&self.protection.general]);
-            bounds.filter_map(|bounds| bounds.load_growth_max)
-        };
-        let worse = self.made_it_worse.unwrap_or_default();
-        let checks: [(&'static str, String, &'static str, bool); 11] = [
+        [
             (
                 "budget",
                 self.budget.to_string(),
@@ -261,32 +267,49 @@ impl ControllerConfig {
                 "0 to 1",
                 share(self.floor.budget_share),
             ),
+        ]
+    }
+
+    /// Of when not to move.
+    fn ranges_of_rules(&self) -> [Range; 9] {
+        let from_zero = |value: f64| value.is_finite() && value >= 0.0;
+        let above_one = |value: f64| value.is_finite() && value > 1.0;
+        let bounds = || self.protection.by_backend.values().chain([&self.protection.general]);
+        let growths: Vec<f64> = bounds().filter_map(|bounds| bounds.load_growth_max).collect();
+        let rates: Vec<f64> =
+            bounds().filter_map(|bounds| bounds.misses_per_s_max).map(|rate| rate.0).collect();
+        let (worse, n_min) = (self.made_it_worse.unwrap_or_default(), self.requests_in_band_min);
+        [
             (
                 "act_above",
                 self.act_above.to_string(),
                 "a number from 0 up",
-                self.act_above.is_finite() && self.act_above >= 0.0,
+                from_zero(self.act_above),
             ),
             ("stale_periods", self.stale_periods.to_string(), "1 or more", self.stale_periods > 0),
+            ("idle_after", self.idle_after.to_string(), "above 0", self.idle_after > Nanos::ZERO),
+            ("requests_in_band_min", n_min.to_string(), "a number from 0 up", from_zero(n_min)),
             (
                 "requests_in_band_full",
                 self.requests_in_band_full.to_string(),
                 "above 0 and not below `requests_in_band_min`",
-                self.requests_in_band_full > 0.0
-                    && self.requests_in_band_full >= self.requests_in_band_min,
+                self.requests_in_band_full > 0.0 && self.requests_in_band_full >= n_min,
             ),
             ("made_it_worse.ratio", worse.ratio.to_string(), "above 1", above_one(worse.ratio)),
+            ("made_it_worse.periods", worse.periods.to_string(), "1 or more", worse.periods > 0),
             (
                 "load_growth_max",
-                format!("{:?}", growths().collect::<Vec<_>>()),
+                format!("{growths:?}"),
                 "above 1",
-                growths().all(above_one),
+                growths.iter().copied().all(above_one),
             ),
-        ];
-        match checks.into_iter().find(|check| !check.3) {
-            Some((key, value, allowed, _)) => Err(ConfigError::OutOfRange { key, value, allowed }),
-            None => Ok(()),
-        }
+            (
+                "misses_per_s_max",
+                format!("{rates:?}"),
+                "above 0",
+                rates.iter().all(|rate| rate.is_finite() && *rate > 0.0),
+            ),
+        ]
     }
 
     fn check_groups(&self) -> Result<(), ConfigError> {

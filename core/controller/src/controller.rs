@@ -15,6 +15,7 @@ use crate::config::{ConfigError, ControllerConfig, Mode};
 use crate::decision::Decision;
 use crate::groups::Groups;
 use crate::holds::Watch;
+use crate::observation::flaw;
 use crate::partition::{Books, Partition, PartitionUsage, Resize};
 use crate::policy::{Miss, Policy};
 
@@ -49,6 +50,10 @@ pub struct Controller {
     pub(crate) deadline: Instant,
     pub(crate) periods: u64,
     pub(crate) snapshot: Snapshot,
+    /// What is wrong with the newest snapshot.
+    pub(crate) flaw: Option<String>,
+    /// When the last period was, or the start.
+    pub(crate) decided_at: Instant,
     pub(crate) usage_at: Option<Instant>,
     pub(crate) failure: Option<Failure>,
     pub(crate) paused: Option<String>,
@@ -82,6 +87,8 @@ impl Controller {
             books,
             periods: 0,
             snapshot: Snapshot::default(),
+            flaw: None,
+            decided_at: now,
             usage_at: None,
             failure: None,
             paused: None,
@@ -93,9 +100,11 @@ impl Controller {
         Ok(controller)
     }
 
-    /// What the application servers together reported. The newest one counts.
-    pub fn handle_snapshot(&mut self, _now: Instant, snapshot: Snapshot) {
-        self.snapshot = snapshot;
+    /// What the application servers together reported. The newest one counts: after one that cannot be true (a
+    /// negative RBC, backends that are not sorted by name) the controller holds until a better one comes.
+    pub fn handle_snapshot(&mut self, snapshot: Snapshot) {
+        self.flaw = flaw(&snapshot);
+        self.snapshot = if self.flaw.is_none() { snapshot } else { Snapshot::default() };
     }
 
     /// What the whole cache holds now: a partition that is not mentioned holds nothing. Releases grows as far as
@@ -112,7 +121,7 @@ impl Controller {
 
     /// The cache refused or lost a resize. Nothing more is asked of it before it has been read again and a period
     /// has passed in hold; then the controller goes on from what the cache really holds.
-    pub fn handle_resize_failed(&mut self, _now: Instant, backend: &BackendName, reason: String) {
+    pub fn handle_resize_failed(&mut self, backend: &BackendName, reason: String) {
         self.failure = Some(Failure { backend: backend.clone(), reason, read_back: false });
         self.books.clear_queue();
     }
@@ -185,12 +194,12 @@ impl Controller {
     }
 
     /// Stops everything, outstanding grows included, until [`Self::resume`].
-    pub fn pause(&mut self, _now: Instant, reason: String) {
+    pub fn pause(&mut self, reason: String) {
         self.paused = Some(reason);
     }
 
     /// Goes on after a pause or a hold because of harm, from what the cache holds.
-    pub fn resume(&mut self, _now: Instant) {
+    pub fn resume(&mut self) {
         self.paused = None;
         self.start_from_cache();
         self.watch.activate(&self.allocation);

@@ -55,8 +55,8 @@ impl Decision {
         Bytes(self.old.distance_l1(&self.new).0 / 2)
     }
 
-    /// The share of all known blame that falls on a backend, 0 to 1.
-    fn blame(&self, index: usize) -> f64 {
+    /// The share of a backend in all known RBC, 0 to 1.
+    fn rbc_share(&self, index: usize) -> f64 {
         let seen = &self.inputs.observation;
         let all: f64 = seen.backends.iter().map(|backend| backend.rbc).sum();
         let all = all + seen.own_rbc + seen.unpartitioned_rbc;
@@ -105,17 +105,17 @@ impl fmt::Display for Decision {
         write!(
             f,
             "\n  {:<16} {:>7} {:>10} {:>10} {:>10} {:>11}  note",
-            "backend", "blame", "used", "old", "new", "change"
+            "backend", "RBC", "used", "old", "new", "change"
         )?;
         let rows = self.old.iter().zip(self.new.iter()).zip(&self.inputs.observation.backends);
         for (index, (((name, from), (_, to)), seen)) in rows.enumerate() {
             let change = LimitChange { backend: name.clone(), from, to };
             let note = self.skipped.iter().find(|(skipped, _)| skipped == name);
             let note = note.map(|(_, reason)| reason.to_string()).unwrap_or_default();
-            let (blame, change) = (self.blame(index) * 100.0, signed(&change));
+            let (share, change) = (self.rbc_share(index) * 100.0, signed(&change));
             write!(
                 f,
-                "\n  {name:<16} {blame:>5.1} % {:>10} {from:>10} {to:>10} {change:>11}  {note}",
+                "\n  {name:<16} {share:>5.1} % {:>10} {from:>10} {to:>10} {change:>11}  {note}",
                 seen.used
             )?;
         }

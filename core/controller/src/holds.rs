@@ -42,7 +42,12 @@ pub enum HoldReason {
         /// The most it may be.
         age_max: Nanos,
     },
-    /// Too few requests in the tail band to blame anybody.
+    /// The last snapshot cannot be true, so nothing in it is used.
+    BadInput {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Too few requests in the tail band for RBC to mean anything.
     FewRequests {
         /// Effective number in the band.
         requests_in_band: f64,
@@ -83,6 +88,7 @@ impl fmt::Display for HoldReason {
             }
             Self::StaleUsage { age, age_max } => aged(f, "reading of the cache", age, age_max),
             Self::StaleInput { age, age_max } => aged(f, "report of requests", age, age_max),
+            Self::BadInput { reason } => write!(f, "bad snapshot: {reason}"),
             Self::FewRequests { requests_in_band, requests_in_band_min } => write!(
                 f,
                 "{requests_in_band:.1} requests in the tail band, fewer than {requests_in_band_min}"

@@ -1,4 +1,4 @@
-//! What a policy may know at one moment: the shares of blame, the use of the cache, the state of the traffic.
+//! What a policy may know at one moment: RBC, the use of the cache, the state of the traffic.
 //!
 //! Place in the flow: the collector's snapshot (pooled over all application servers) joined with what the local cache
 //! reports about its partitions.
@@ -57,6 +57,26 @@ pub struct Observation {
     pub request_p90: Nanos,
     /// 99th percentile of request latency.
     pub request_p99: Nanos,
+}
+
+/// What makes a snapshot unfit for any decision, if anything: numbers that no requests can lead to, or backends out of
+/// order, which would be taken for others.
+pub(crate) fn flaw(snapshot: &Snapshot) -> Option<String> {
+    let rbc = snapshot.backends.iter().map(|backend| (backend.name.as_str(), backend.rbc));
+    let counts = rbc.clone().chain([
+        ("own RBC", snapshot.own_rbc),
+        ("requests in the band", snapshot.requests_in_band),
+    ]);
+    let is_count = |count: f64| count.is_finite() && count >= 0.0;
+    if let Some((what, count)) = counts.clone().find(|&(_, count)| !is_count(count)) {
+        return Some(format!("`{what}` has {count}, which is no count"));
+    }
+    if !counts.map(|(_, count)| count).sum::<f64>().is_finite() {
+        return Some("its RBCs have no finite sum".to_owned());
+    }
+    let mut pairs = snapshot.backends.windows(2);
+    let pair = pairs.find(|pair| pair[0].name >= pair[1].name)?;
+    Some(format!("`{}` comes before `{}`: backends go by name", pair[0].name, pair[1].name))
 }
 
 impl BackendObservation {

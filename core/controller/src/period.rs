@@ -32,6 +32,7 @@ impl Controller {
         let observation = self.observe(now);
         let hold = self.hold(now, &observation);
         self.learn(&observation);
+        self.decided_at = now;
         let (wish, hold) = self.wish(&observation, hold);
         let step = self.step(&observation, hold.as_ref());
         let inputs = Inputs {
@@ -76,6 +77,9 @@ impl Controller {
         if is_stale(usage_age) {
             return Some(HoldReason::StaleUsage { age: usage_age, age_max });
         }
+        if let Some(reason) = self.flaw.clone() {
+            return Some(HoldReason::BadInput { reason });
+        }
         if is_stale(observation.age) {
             return Some(HoldReason::StaleInput { age: observation.age, age_max });
         }
@@ -106,14 +110,16 @@ impl Controller {
         if observation.age.is_none_or(|age| age > self.config.age_max()) {
             return;
         }
+        // A silence is known for as long as the reports cover. Of a long sleep the rest is not.
+        let known = observation.statistics_span.max(self.config.period);
+        let passed = observation.at.since(self.decided_at).min(known);
         let is_before = self.config.mode == Mode::Advise;
         if is_before && observation.requests_in_band >= self.config.requests_in_band_min {
             self.watch.learn(observation.request_p99);
         }
         for (index, partition) in self.books.partitions.iter_mut().enumerate() {
             let is_asked = observation.backends[index].queries > 0;
-            partition.idle =
-                if is_asked { Nanos::ZERO } else { partition.idle + self.config.period };
+            partition.idle = if is_asked { Nanos::ZERO } else { partition.idle + passed };
             // Who starts in active mode has moved little in its first minute: better than no comparison at all.
             let learns = is_before || !partition.misses_before.is_settled();
             if let (true, Some(rate)) = (learns, observation.misses_per_s(index)) {

@@ -109,7 +109,7 @@ impl Control {
         let snapshot = self.collector.snapshot(now);
         for (controller, server) in self.controllers.iter_mut().zip(&mut world.servers) {
             controller.handle_usage(now, &usage(&self.names, server));
-            controller.handle_snapshot(now, snapshot.clone());
+            controller.handle_snapshot(snapshot.clone());
             controller.handle_timeout(now);
             self.bytes_moved += apply_resizes(now, controller, server, &self.names);
             while controller.poll_decision().is_some() {}

@@ -47,14 +47,14 @@ fn weights(weights: &[f64]) -> Wish {
 
 #[test]
 fn small_cases_worked_by_hand() {
-    /// What happens, limits, blame, new limits.
+    /// What happens, limits, RBC, new limits.
     type Case<'a> = (&'a str, &'a [u64], &'a [f64], &'a [u64]);
     #[rustfmt::skip]
     let cases: [Case<'_>; 7] = [
-        ("one is blamed: all others pay 1 %",      &[1_000, 2_000, 3_000], &[0.0, 7.0, 0.0], &[990, 2_040, 2_970]),
-        ("blame like the limits: nothing moves",   &[1_000, 2_000, 3_000], &[1.0, 2.0, 3.0], &[1_000, 2_000, 3_000]),
-        ("equal blame of unequal limits",          &[1_000, 2_000, 3_000], &[1.0, 1.0, 1.0], &[1_010, 2_000, 2_990]),
-        ("nobody is blamed: no tax",               &[1_000, 2_000, 3_000], &[0.0, 0.0, 0.0], &[1_000, 2_000, 3_000]),
+        ("one blocks: all others pay 1 %",         &[1_000, 2_000, 3_000], &[0.0, 7.0, 0.0], &[990, 2_040, 2_970]),
+        ("RBC like the limits: nothing moves",     &[1_000, 2_000, 3_000], &[1.0, 2.0, 3.0], &[1_000, 2_000, 3_000]),
+        ("equal RBC of unequal limits",            &[1_000, 2_000, 3_000], &[1.0, 1.0, 1.0], &[1_010, 2_000, 2_990]),
+        ("nobody blocks: no tax",                  &[1_000, 2_000, 3_000], &[0.0, 0.0, 0.0], &[1_000, 2_000, 3_000]),
         ("one backend: no move",                   &[5_000],               &[3.0],           &[5_000]),
         ("two equal remainders: the first name",   &[1_000, 1_000, 1_100], &[1.0, 1.0, 0.0], &[1_006, 1_005, 1_089]),
         ("less than a byte of tax is no tax",      &[99, 99],              &[1.0, 0.0],      &[99, 99]),
@@ -75,7 +75,7 @@ fn the_gap_rule_compares_the_limit_in_the_cache_with_use() {
     assert_eq!(limits(&decide(&edge)), [1_310, 990], "a gap of exactly 30 % is none");
     edge.observation.backends[0].used = Bytes(999);
     let outcome = decide(&edge);
-    assert_eq!(limits(&outcome), [1_300, 1_000], "nobody else is blamed, so nobody pays");
+    assert_eq!(limits(&outcome), [1_300, 1_000], "nobody else blocks, so nobody pays");
     let name = edge.observation.backends[0].name.clone();
     assert_eq!(
         outcome.skipped,
@@ -87,7 +87,7 @@ fn the_gap_rule_compares_the_limit_in_the_cache_with_use() {
 }
 
 #[test]
-fn one_with_a_gap_pays_and_its_blame_counts_for_nobody() {
+fn one_with_a_gap_pays_and_its_rbc_counts_for_nobody() {
     let mut inputs = inputs(&[1_000, 1_000, 1_000], weights(&[8.0, 1.0, 1.0]));
     inputs.observation.backends[0].used = Bytes(10);
     assert_eq!(limits(&decide(&inputs)), [990, 1_005, 1_005]);

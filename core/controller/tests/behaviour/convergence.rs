@@ -15,7 +15,7 @@ fn backends() -> Vec<String> {
 }
 
 /// Shares that fall like 1 / i.
-fn blame(names: &[String]) -> Vec<(&str, f64)> {
+fn shares(names: &[String]) -> Vec<(&str, f64)> {
     names.iter().enumerate().map(|(i, name)| (name.as_str(), 40.0 / (i + 1) as f64)).collect()
 }
 
@@ -40,15 +40,15 @@ fn cache(
 #[test]
 fn two_controllers_that_start_apart_meet_within_30_minutes_and_come_to_rest() {
     let names = backends();
-    let blame = blame(&names);
+    let rbcs = shares(&names);
     for granule in [1, 4_096, 1 << 20] {
         let (mut cache_a, mut a) = cache(&names, granule, |i| 1 + i as u64);
         let (mut cache_b, mut b) = cache(&names, granule, |i| 20 - i as u64);
         let start = a.allocation().distance_l1(b.allocation());
         assert!(start.0 > BUDGET / 2);
         let mut both = || {
-            let moved = period(&mut a, &mut cache_a, &blame).moved();
-            moved.max(period(&mut b, &mut cache_b, &blame).moved())
+            let moved = period(&mut a, &mut cache_a, &rbcs).moved();
+            moved.max(period(&mut b, &mut cache_b, &rbcs).moved())
         };
         for _ in 0..PERIODS {
             both();
@@ -67,19 +67,19 @@ fn two_controllers_that_start_apart_meet_within_30_minutes_and_come_to_rest() {
 }
 
 #[test]
-fn limits_go_to_the_shares_of_blame_and_stay_there() {
+fn limits_go_to_the_shares_of_rbc_and_stay_there() {
     let names = backends();
-    let blame = blame(&names);
+    let rbcs = shares(&names);
     let (mut cache, mut controller) = cache(&names, 1, |_| 1);
     for _ in 0..2_000 {
-        period(&mut controller, &mut cache, &blame);
+        period(&mut controller, &mut cache, &rbcs);
     }
-    let all: f64 = blame.iter().map(|entry| entry.1).sum();
-    for ((_, limit), (_, rbc)) in controller.allocation().iter().zip(&blame) {
+    let all: f64 = rbcs.iter().map(|entry| entry.1).sum();
+    for ((_, limit), (_, rbc)) in controller.allocation().iter().zip(&rbcs) {
         let share = rbc / all * BUDGET as f64;
         // Taxes are rounded down to a byte: at rest a limit is within 100 bytes for each byte of that.
         assert!((limit.as_f64() - share).abs() < 2_000.0, "{} against {share}", limit.0);
     }
-    let decision = period(&mut controller, &mut cache, &blame);
+    let decision = period(&mut controller, &mut cache, &rbcs);
     assert!(decision.moved() <= Bytes(20), "{decision:#}");
 }

@@ -117,17 +117,17 @@ impl ModelCache {
     /// Carries resizes out, reads the cache, and carries out what that released.
     pub(crate) fn apply(&mut self, controller: &mut Controller, now: Instant) {
         self.allowed = self.allowed.max(controller.config().budget.0);
-        self.carry_out(controller, now);
+        self.carry_out(controller);
         self.reclaim();
         controller.handle_usage(now, &self.partitions);
-        self.carry_out(controller, now);
+        self.carry_out(controller);
     }
 
-    fn carry_out(&mut self, controller: &mut Controller, now: Instant) {
+    fn carry_out(&mut self, controller: &mut Controller) {
         while let Some(resize) = controller.poll_resize() {
             if self.failures > 0 {
                 self.failures -= 1;
-                controller.handle_resize_failed(now, &resize.backend, "refused".to_owned());
+                controller.handle_resize_failed(&resize.backend, "refused".to_owned());
             } else {
                 self.set_limit(&resize.backend, resize.limit);
                 self.check_budget(controller.config().budget.0);
@@ -156,7 +156,7 @@ pub(crate) fn period_with(
     cache.reclaim();
     controller.handle_usage(now, &cache.partitions);
     cache.apply(controller, now);
-    controller.handle_snapshot(now, snapshot);
+    controller.handle_snapshot(snapshot);
     controller.handle_timeout(now);
     cache.apply(controller, now);
     let decision = controller.poll_decision().expect("one decision in each period");

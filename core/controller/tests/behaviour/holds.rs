@@ -5,11 +5,11 @@ use robinhood_controller::{
     Controller, ControllerConfig, Decision, HoldReason, LoadBounds, Mode, Observation, Policy,
     Proposal, RobinHood, Standing,
 };
-use robinhood_stats::{Bytes, Instant, Nanos, Rate};
+use robinhood_stats::{Bytes, Nanos, Rate};
 
 use crate::harness::{ModelCache, active, limits, name, period, period_with, snapshot, start};
 
-const BLAME: &[(&str, f64)] = &[("a", 3.0), ("b", 1.0)];
+const RBC: &[(&str, f64)] = &[("a", 3.0), ("b", 1.0)];
 
 fn pair(config: ControllerConfig) -> (ModelCache, Controller) {
     let cache = ModelCache::new(&[("a", 100_000), ("b", 100_000)]);
@@ -23,7 +23,7 @@ fn changed(
     cache: &mut ModelCache,
     change: impl Fn(&mut Snapshot),
 ) -> Decision {
-    let mut seen = snapshot(controller.poll_timeout(), BLAME);
+    let mut seen = snapshot(controller.poll_timeout(), RBC);
     change(&mut seen);
     period_with(controller, cache, seen)
 }
@@ -32,7 +32,7 @@ fn changed(
 fn input_older_than_three_periods_holds() {
     let (mut cache, mut controller) = pair(active(200_000));
     for _ in 0..4 {
-        period(&mut controller, &mut cache, BLAME);
+        period(&mut controller, &mut cache, RBC);
     }
     let mut aged = |age: Nanos| {
         changed(&mut controller, &mut cache, |seen| seen.newest = Some(seen.at.saturating_sub(age)))
@@ -52,13 +52,13 @@ fn a_cache_that_says_nothing_holds() {
     let (mut cache, mut controller) = pair(active(200_000));
     let silent = |controller: &mut Controller| {
         let now = controller.poll_timeout();
-        controller.handle_snapshot(now, snapshot(now, BLAME));
+        controller.handle_snapshot(snapshot(now, RBC));
         controller.handle_timeout(now);
         controller.poll_decision().unwrap().hold
     };
     let age_max = Nanos::from_secs(15);
     assert_eq!(silent(&mut controller), Some(HoldReason::StaleUsage { age: None, age_max }));
-    assert_eq!(period(&mut controller, &mut cache, BLAME).hold, None);
+    assert_eq!(period(&mut controller, &mut cache, RBC).hold, None);
     for _ in 0..3 {
         assert_eq!(silent(&mut controller), None);
     }
@@ -80,22 +80,22 @@ fn few_requests_in_the_tail_band_hold() {
 fn a_pause_stops_everything_until_resumed() {
     let (mut cache, mut controller) = pair(active(200_000));
     cache.pace = 1;
-    period(&mut controller, &mut cache, BLAME); // leaves a grant outstanding
-    controller.pause(Instant(1), "deployment".to_owned());
+    period(&mut controller, &mut cache, RBC); // leaves a grant outstanding
+    controller.pause("deployment".to_owned());
     cache.pace = u64::MAX;
     let told = cache.limits();
     for _ in 0..5 {
-        let decision = period(&mut controller, &mut cache, BLAME);
+        let decision = period(&mut controller, &mut cache, RBC);
         assert_eq!(decision.hold, Some(HoldReason::Paused { reason: "deployment".to_owned() }));
         assert_eq!(cache.limits(), told);
     }
-    controller.resume(Instant(2));
-    assert_eq!(period(&mut controller, &mut cache, BLAME).hold, None);
+    controller.resume();
+    assert_eq!(period(&mut controller, &mut cache, RBC).hold, None);
     assert_ne!(cache.limits(), told);
 }
 
 #[test]
-fn blame_for_nobody_is_no_tax() {
+fn rbc_of_nobody_is_no_tax() {
     let (mut cache, mut controller) = pair(active(200_000));
     let decision = period(&mut controller, &mut cache, &[("a", 0.0), ("elsewhere", 9.0)]);
     assert_eq!(decision.hold, Some(HoldReason::NobodyToGive));
@@ -129,7 +129,7 @@ fn a_policy_may_hold_for_reasons_of_its_own() {
     }
     let mut cache = ModelCache::new(&[("a", 100), ("b", 100)]);
     let mut controller = start(active(200), Box::new(Undecided), &cache);
-    let decision = period(&mut controller, &mut cache, BLAME);
+    let decision = period(&mut controller, &mut cache, RBC);
     assert!(decision.to_string().contains("undecided: hold, still learning"), "{decision}");
 }
 
@@ -137,7 +137,7 @@ fn a_policy_may_hold_for_reasons_of_its_own() {
 fn activated() -> (ModelCache, Controller) {
     let (mut cache, mut controller) = pair(ControllerConfig::new(Bytes(200_000)));
     for _ in 0..12 {
-        period(&mut controller, &mut cache, BLAME);
+        period(&mut controller, &mut cache, RBC);
     }
     controller.set_mode(Mode::Active);
     (cache, controller)
@@ -226,7 +226,7 @@ fn an_operator_ends_the_hold_for_harm() {
         hold_at(&mut controller, &mut cache, 200);
     }
     assert!(hold_at(&mut controller, &mut cache, 90).is_some());
-    controller.resume(controller.poll_timeout());
+    controller.resume();
     assert_eq!(hold_at(&mut controller, &mut cache, 90), None);
 }
 

@@ -100,13 +100,34 @@ fn an_hour_without_queries_brings_a_partition_to_its_floor_and_a_query_brings_it
         let seen = quiet(controller.poll_timeout());
         period_with(&mut controller, &mut cache, seen);
     }
-    assert_eq!(limits(&controller), [500_000, 500_000], "blamed alike, and not yet an hour");
+    assert_eq!(limits(&controller), [500_000, 500_000], "the same RBC, and not yet an hour");
     let seen = quiet(controller.poll_timeout());
     let decision = period_with(&mut controller, &mut cache, seen);
     assert_eq!(limits(&controller), [999_000, 1_000]);
     assert!(decision.skipped.contains(&(name("b"), SkipReason::Idle)));
     period(&mut controller, &mut cache, &[("a", 1.0), ("b", 1.0)]);
     assert!(limits(&controller)[1] > 1_000);
+}
+
+#[test]
+fn silence_is_counted_in_time_passed_and_not_in_decisions() {
+    let cache = ModelCache::new(&[("a", 500_000), ("b", 500_000)]);
+    // Decisions every 10 s, every second period: an hour is 360 of them. Every 2 minutes: the reports cover one.
+    for (between, decisions) in [(Nanos::from_secs(10), 360), (Nanos::from_secs(120), 60)] {
+        let mut controller = start(active(1_000_000), Box::new(RobinHood), &cache);
+        let mut now = Instant::ZERO;
+        for count in 1..=decisions {
+            now = now + between;
+            let mut seen = snapshot(now, &[("a", 1.0), ("b", 1.0)]);
+            seen.backends[1].queries = 0;
+            controller.handle_usage(now, &cache.partitions);
+            controller.handle_snapshot(seen);
+            controller.handle_timeout(now);
+            let decision = controller.poll_decision().expect("it is time");
+            let is_idle = decision.skipped.contains(&(name("b"), SkipReason::Idle));
+            assert_eq!(is_idle, count == decisions, "{between}: {count}");
+        }
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Readings and reports that cannot be true: the controller goes on, or holds and says why.
 
-use robinhood_controller::{PartitionUsage, RobinHood};
+use robinhood_blocking::Snapshot;
+use robinhood_controller::{HoldReason, PartitionUsage, RobinHood};
 use robinhood_stats::{Bytes, Instant};
 
-use crate::harness::{ModelCache, active, limits, name, period, snapshot, start};
+use crate::harness::{ModelCache, active, limits, name, period, period_with, snapshot, start};
 
 /// A cache whose readings are as large as a number can be.
 fn absurd() -> ModelCache {
@@ -38,7 +39,7 @@ fn absurd_readings_release_nothing_and_pass() {
             cache.apply(&mut controller, Instant(1));
             let now = controller.poll_timeout();
             controller.handle_usage(now, &["a", "b", "c"].map(largest));
-            controller.handle_snapshot(now, snapshot(now, &[("a", 3.0), ("b", 1.0)]));
+            controller.handle_snapshot(snapshot(now, &[("a", 3.0), ("b", 1.0)]));
             controller.handle_timeout(now);
             assert!(controller.poll_decision().is_some());
             // The cache is told again what it lost; nobody grows.
@@ -46,10 +47,36 @@ fn absurd_readings_release_nothing_and_pass() {
                 assert!(resize.limit.0 <= budget.div_ceil(3), "{resize:?}");
             }
             assert_eq!(limits(&controller).iter().sum::<u64>(), budget);
-            for _ in 0..2 {
+            for _ in 0..5 {
                 period(&mut controller, &mut cache, &[("a", 3.0), ("b", 1.0)]);
             }
-            assert_eq!(cache.committed(), budget);
+            let held: Bytes = cache.limits().into_iter().map(|(_, limit)| limit).sum();
+            assert_eq!(held, Bytes(budget));
         }
     }
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_true_holds_until_a_better_one_comes() {
+    let flaws: [fn(&mut Snapshot); 8] = [
+        |seen| seen.backends[1].rbc = -0.5,
+        |seen| seen.backends[0].rbc = f64::NAN,
+        |seen| seen.backends[0].rbc = f64::INFINITY,
+        |seen| (seen.backends[0].rbc, seen.backends[1].rbc) = (f64::MAX, f64::MAX),
+        |seen| seen.own_rbc = f64::NAN,
+        |seen| seen.requests_in_band = f64::NAN,
+        |seen| seen.backends.reverse(),
+        |seen| seen.backends[1].name = name("a"),
+    ];
+    let mut cache = absurd();
+    let mut controller = start(active(3_000), Box::new(RobinHood), &cache);
+    for flaw in flaws {
+        let mut seen = snapshot(controller.poll_timeout(), &[("a", 3.0), ("b", 1.0), ("c", 1.0)]);
+        flaw(&mut seen);
+        let decision = period_with(&mut controller, &mut cache, seen);
+        assert!(matches!(decision.hold, Some(HoldReason::BadInput { .. })), "{decision}");
+        assert_eq!(decision.old, decision.new);
+    }
+    let decision = period(&mut controller, &mut cache, &[("a", 3.0), ("b", 1.0), ("c", 1.0)]);
+    assert_eq!(decision.hold, None);
 }

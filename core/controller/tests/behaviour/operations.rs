@@ -1,8 +1,11 @@
 //! Random lists of everything that can happen to a controller.
 
 use proptest::prelude::*;
-use robinhood_controller::{Controller, RobinHood};
-use robinhood_stats::{BackendName, Bytes, Instant};
+use robinhood_controller::{
+    Allocation, Controller, ControllerConfig, Decision, LoadBounds, Mode, PolicyKind, RobinHood,
+    Standing,
+};
+use robinhood_stats::{BackendName, Bytes, Instant, Rate};
 
 use crate::harness::{ModelCache, active, limits, name, period, snapshot, start};
 
@@ -31,6 +34,7 @@ enum Operation {
     Item(usize, u64),
     Pause,
     Resume,
+    Mode(Mode),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -47,15 +51,23 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (0..NAMES.len(), 0_u64..1 << 30).prop_map(|(i, bytes)| Operation::Item(i, bytes)),
         1 => Just(Operation::Pause),
         2 => Just(Operation::Resume),
+        1 => Just(Operation::Mode(Mode::Advise)),
+        2 => Just(Operation::Mode(Mode::Active)),
     ]
 }
 
-fn run(controller: &mut Controller, cache: &mut ModelCache, operation: &Operation) {
+/// Gives the decision, if there was one.
+fn run(
+    controller: &mut Controller,
+    cache: &mut ModelCache,
+    operation: &Operation,
+) -> Option<Decision> {
+    let mut decision = None;
     let now = controller.poll_timeout();
     match operation {
         Operation::Period(rbc) => {
-            let blame: Vec<_> = NAMES.into_iter().zip(*rbc).collect();
-            period(controller, cache, &blame);
+            let rbcs: Vec<_> = NAMES.into_iter().zip(*rbc).collect();
+            decision = Some(period(controller, cache, &rbcs));
         }
         Operation::Read => {
             cache.reclaim();
@@ -75,10 +87,12 @@ fn run(controller: &mut Controller, cache: &mut ModelCache, operation: &Operatio
                 partition.item_bytes_max = Bytes(*bytes);
             }
         }
-        Operation::Pause => controller.pause(now, "test".to_owned()),
-        Operation::Resume => controller.resume(now),
+        Operation::Pause => controller.pause("test".to_owned()),
+        Operation::Resume => controller.resume(),
+        Operation::Mode(mode) => controller.set_mode(*mode),
     }
     cache.apply(controller, now);
+    decision
 }
 
 /// What holds at every moment. The model cache checks that the budget is never exceeded.
@@ -94,14 +108,80 @@ fn check(controller: &Controller, are_items_counted: bool) {
     }
 }
 
+/// Floors as they were raised by items: nobody falls below its own, and who is below rises to it if nothing is in the
+/// way.
+fn check_floors(decision: &Decision) {
+    let terms = &decision.inputs.terms;
+    let is_free = terms.iter().all(|terms| terms.standing != Standing::Unfinished);
+    let granule = decision.inputs.granule;
+    for ((backend, limit), terms) in decision.new.iter().zip(terms) {
+        assert!(
+            limit >= terms.floor.min(terms.target),
+            "`{backend}` falls below its floor: {decision:#}"
+        );
+        let is_lifted = decision.hold.is_none() && is_free && granule == Bytes(1);
+        assert!(
+            !is_lifted || limit >= terms.floor,
+            "`{backend}` stays below its floor: {decision:#}"
+        );
+    }
+}
+
+/// What is drawn before the operations.
+#[derive(Clone, Debug)]
+struct Setting {
+    granule: u64,
+    are_items_counted: bool,
+    policy: PolicyKind,
+    groups: Vec<Vec<BackendName>>,
+    /// The reports have five misses per second of every backend.
+    misses_per_s_max: Option<Rate>,
+    mode: Mode,
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let group = |members: &[&str]| members.iter().map(|text| name(text)).collect::<Vec<_>>();
+    let groups =
+        [vec![], vec![group(&["d", "b"])], vec![group(&["a", "e"]), group(&["c", "b", "f"])]];
+    let partitioned = PolicyKind::ALL.into_iter().filter(|kind| *kind != PolicyKind::Shared);
+    (
+        prop_oneof![Just(1_u64), Just(4_096), Just(1 << 20)],
+        any::<bool>(),
+        prop::sample::select(partitioned.collect::<Vec<_>>()),
+        prop::sample::select(groups.to_vec()),
+        prop_oneof![Just(None), Just(Some(Rate(5.0)))],
+        prop_oneof![1 => Just(Mode::Advise), 3 => Just(Mode::Active)],
+    )
+        .prop_map(|(granule, are_items_counted, policy, groups, misses_per_s_max, mode)| {
+            Setting { granule, are_items_counted, policy, groups, misses_per_s_max, mode }
+        })
+}
+
+fn start_as(setting: &Setting) -> (ModelCache, Controller) {
+    let (cache, mut config) = cache_and_config(setting.granule, setting.are_items_counted);
+    config.mode = setting.mode;
+    config.groups = setting.groups.clone();
+    let bound = LoadBounds { misses_per_s_max: setting.misses_per_s_max, load_growth_max: None };
+    config.protection.by_backend.extend(["b", "g"].map(|text| (name(text), bound)));
+    let chosen = Allocation::equal(config.budget, &["b", "c", "h"].map(name), Bytes::ZERO);
+    let policy = setting.policy.build(&chosen.unwrap()).expect("a policy of partitions");
+    let controller = start(config, policy, &cache);
+    (cache, controller)
+}
+
 fn start_with(granule: u64, are_items_counted: bool) -> (ModelCache, Controller) {
+    let (cache, config) = cache_and_config(granule, are_items_counted);
+    let controller = start(config, Box::new(RobinHood), &cache);
+    (cache, controller)
+}
+
+fn cache_and_config(granule: u64, are_items_counted: bool) -> (ModelCache, ControllerConfig) {
     let cache = ModelCache::new(&[("a", 1 << 26), ("b", 1 << 27), ("c", 1 << 26), ("d", 1 << 28)]);
     let mut config = active(cache.committed());
     config.granule = Bytes(granule);
     config.floor.items *= u64::from(are_items_counted);
     config.caps = [(name("a"), Bytes(CAP))].into();
-    let controller = start(config, Box::new(RobinHood), &cache);
-    (cache, controller)
+    (cache, config)
 }
 
 proptest! {
@@ -110,13 +190,13 @@ proptest! {
     #[test]
     fn bytes_floors_caps_and_the_budget_are_kept_whatever_happens(
         operations in prop::collection::vec(operation(), 1..60),
-        granule in prop_oneof![Just(1_u64), Just(4_096), Just(1 << 20)],
-        are_items_counted in any::<bool>(),
+        setting in setting(),
     ) {
-        let (mut cache, mut controller) = start_with(granule, are_items_counted);
+        let (mut cache, mut controller) = start_as(&setting);
         for operation in &operations {
-            run(&mut controller, &mut cache, operation);
-            check(&controller, are_items_counted);
+            let decision = run(&mut controller, &mut cache, operation);
+            check(&controller, setting.are_items_counted);
+            decision.iter().for_each(check_floors);
         }
     }
 
@@ -128,8 +208,9 @@ proptest! {
         for operation in &operations {
             run(&mut controller, &mut cache, operation);
         }
+        controller.set_mode(Mode::Active);
         (cache.failures, cache.pace, cache.fill) = (0, u64::MAX, 1.0);
-        controller.resume(controller.poll_timeout());
+        controller.resume();
         for _ in 0..4 {
             period(&mut controller, &mut cache, &[]);
         }
@@ -153,8 +234,8 @@ proptest! {
         let [first, second] = caches.map(|mut cache| {
             let mut controller = start(active(budget), Box::new(RobinHood), &cache);
             for rbc in &periods {
-                let blame: Vec<_> = NAMES.into_iter().zip(*rbc).collect();
-                period(&mut controller, &mut cache, &blame);
+                let rbcs: Vec<_> = NAMES.into_iter().zip(*rbc).collect();
+                period(&mut controller, &mut cache, &rbcs);
             }
             controller.allocation().clone()
         });
@@ -170,7 +251,7 @@ fn a_controller_that_is_never_told_anything_holds_and_moves_nothing() {
         controller.handle_timeout(controller.poll_timeout());
         assert!(controller.poll_decision().is_some_and(|decision| decision.hold.is_some()));
     }
-    controller.handle_snapshot(Instant::ZERO, snapshot(Instant::ZERO, &[("a", 1.0)]));
+    controller.handle_snapshot(snapshot(Instant::ZERO, &[("a", 1.0)]));
     assert_eq!((controller.poll_resize(), controller.allocation()), (None, &before));
 }
 
@@ -182,7 +263,7 @@ fn after_a_cut_of_the_budget_nothing_grows_into_bytes_that_are_still_being_freed
         run(&mut controller, &mut cache, &operation);
     }
     (cache.pace, cache.fill) = (u64::MAX, 1.0);
-    controller.resume(controller.poll_timeout()); // the first partition has a higher floor now
+    controller.resume(); // the first partition has a higher floor now
     assert!(limits(&controller)[0] > cache.partitions[0].limit.0);
     for _ in 0..4 {
         period(&mut controller, &mut cache, &[]);

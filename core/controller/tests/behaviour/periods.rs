@@ -27,7 +27,7 @@ fn shrinks_come_before_grows_and_grows_wait_for_freed_bytes() {
     let mut controller = start(active(400_000), Box::new(RobinHood), &cache);
     let now = controller.poll_timeout();
     controller.handle_usage(now, &cache.partitions);
-    controller.handle_snapshot(now, snapshot(now, &[("a", 1.0)]));
+    controller.handle_snapshot(snapshot(now, &[("a", 1.0)]));
     controller.handle_timeout(now);
     let first: Vec<_> = std::iter::from_fn(|| controller.poll_resize()).collect();
     let told = |text: &str, limit| Resize { backend: name(text), limit: Bytes(limit) };

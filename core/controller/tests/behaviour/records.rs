@@ -1,7 +1,9 @@
 //! Decision records as people and programs read them, and settings with their errors.
 
-use robinhood_controller::{ConfigError, Controller, ControllerConfig, Decision, RobinHood};
-use robinhood_stats::{Bytes, Instant, Nanos};
+use robinhood_controller::{
+    ConfigError, Controller, ControllerConfig, Decision, LoadBounds, MadeItWorseRule, RobinHood,
+};
+use robinhood_stats::{Bytes, Instant, Nanos, Rate};
 
 use crate::harness::{ModelCache, active, name, period, snapshot, start};
 
@@ -29,7 +31,7 @@ fn a_decision_is_a_table_with_a_note_for_every_odd_backend() {
     cache.partitions[1].used = Bytes(500_000);
     let now = controller.poll_timeout();
     controller.handle_usage(now, &cache.partitions);
-    controller.handle_snapshot(now, snapshot(now, &[("lookup", 30.0), ("ratings", 10.0)]));
+    controller.handle_snapshot(snapshot(now, &[("lookup", 30.0), ("ratings", 10.0)]));
     controller.handle_timeout(now);
     let table = format!("{:#}", controller.poll_decision().unwrap());
     let lines: Vec<&str> = table.lines().collect();
@@ -88,6 +90,17 @@ fn settings_that_make_no_sense_are_refused_with_what_is_allowed() {
     assert_eq!(period, "`period` is 49.0 ms: it must be 50 ms to 5 min");
     assert!(refusal(|config| config.gap = f64::NAN).starts_with("`gap` is NaN"));
     assert!(refusal(|config| config.budget = Bytes(u64::MAX)).starts_with("`budget` is"));
+    assert!(refusal(|config| config.idle_after = Nanos::ZERO).starts_with("`idle_after` is"));
+    assert!(
+        refusal(|config| config.requests_in_band_min = -1.0)
+            .starts_with("`requests_in_band_min` is")
+    );
+    let worse = MadeItWorseRule { periods: 0, ..MadeItWorseRule::default() };
+    let never = refusal(|config| config.made_it_worse = Some(worse));
+    assert_eq!(never, "`made_it_worse.periods` is 0: it must be 1 or more");
+    let none = LoadBounds { misses_per_s_max: Some(Rate(0.0)), load_growth_max: None };
+    let refused = refusal(|config| config.protection.general = none);
+    assert!(refused.starts_with("`misses_per_s_max` is"), "{refused}");
     assert!(refusal(|config| config.groups = vec![vec![name("a")]]).starts_with("group with `a`"));
 }
 

@@ -35,7 +35,7 @@ fn freed_bytes_go_to_outstanding_grants_in_proportion() {
     let mut controller = start(active(400_000), Box::new(RobinHood), &cache);
     let now = controller.poll_timeout();
     controller.handle_usage(now, &cache.partitions);
-    controller.handle_snapshot(now, snapshot(now, &[("a", 3.0), ("b", 2.0), ("c", 0.0)]));
+    controller.handle_snapshot(snapshot(now, &[("a", 3.0), ("b", 2.0), ("c", 0.0)]));
     controller.handle_timeout(now);
     // Pot 4,000: a +1,400, b +600, c -2,000.
     assert_eq!(controller.poll_resize().unwrap().limit, Bytes(198_000));
@@ -89,14 +89,10 @@ fn a_failed_cache_that_cannot_be_read_stays_on_hold() {
     let mut cache = ModelCache::new(&[("a", 100_000), ("b", 100_000)]);
     let mut controller = start(active(200_000), Box::new(RobinHood), &cache);
     period(&mut controller, &mut cache, &[("a", 1.0)]);
-    controller.handle_resize_failed(
-        controller.poll_timeout(),
-        &name("a"),
-        "connection refused".to_owned(),
-    );
+    controller.handle_resize_failed(&name("a"), "connection refused".to_owned());
     for _ in 0..10 {
         let now = controller.poll_timeout();
-        controller.handle_snapshot(now, snapshot(now, &[("a", 1.0)]));
+        controller.handle_snapshot(snapshot(now, &[("a", 1.0)]));
         controller.handle_timeout(now);
         let decision = controller.poll_decision().unwrap();
         assert!(matches!(decision.hold, Some(HoldReason::AdapterFailed { .. })), "{decision}");

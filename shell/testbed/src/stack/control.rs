@@ -186,7 +186,7 @@ impl Control {
         self.snapshot = self.collector.snapshot(now);
         let Some(controller) = &mut self.controller else { return };
         let store = self.plan.client.store();
-        controller.handle_snapshot(now, self.snapshot.clone());
+        controller.handle_snapshot(self.snapshot.clone());
         controller.handle_usage(now, &usage(&self.names, &self.plan.item_bytes_max, store));
         controller.handle_timeout(now);
         loop {
