@@ -51,7 +51,8 @@ fn absurd_readings_release_nothing_and_pass() {
                 period(&mut controller, &mut cache, &[("a", 3.0), ("b", 1.0)]);
             }
             let held: Bytes = cache.limits().into_iter().map(|(_, limit)| limit).sum();
-            assert_eq!(held, Bytes(budget));
+            // The model cache fills its limits in floating point, exact to 53 bits.
+            assert!(held.0 <= budget && budget - held.0 <= budget >> 50, "{held} of {budget}");
         }
     }
 }
