@@ -51,7 +51,7 @@ pub(crate) struct DemoArgs {
         help = "Cache of each stack, with unit, as in 24MiB [default: the preset's]"
     )]
     pub(crate) budget: Option<Bytes>,
-    /// Policy of the second stack: robinhood, static, fair, lama, equal or shared
+    /// Policy of the second stack: robinhood, fair, lama, equal, static (keeps the equal split of the start) or shared
     #[arg(long, default_value = "robinhood", value_name = "POLICY")]
     pub(crate) policy: PolicyKind,
     /// Record what would be moved and why, and move nothing
