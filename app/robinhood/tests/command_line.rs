@@ -33,11 +33,12 @@ fn read_json(path: &Path) -> Value {
 
 #[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["demo", "--budget", "24"], "has no unit"),
         (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
         (&["demo", "--seconds", "0"], "10..=3600"),
         (&["demo", "--advise", "--policy", "shared"], "leave one of them out"),
+        (&["demo", "--policy", "cliffhanger"], "only the simulator measures"),
         (&["demo", "--json", "/no/such/folder/x.json"], "does not exist"),
         (&["simulate", "--workload", "nope"], "the presets are onerf"),
         (&["simulate", "--policy", "shared,robinhod"], "unknown policy `robinhod`"),
@@ -140,7 +141,7 @@ fn all_policies_simulate_on_the_same_requests() {
     let document = read_json(&path);
     let policies = document["policies"].as_object().unwrap();
     let names: Vec<&str> = policies.keys().map(String::as_str).collect();
-    assert_eq!(names, ["equal", "fair", "lama", "robinhood", "shared", "static"]);
+    assert_eq!(names, ["cliffhanger", "equal", "fair", "lama", "robinhood", "shared", "static"]);
     let requests: Vec<_> = policies.values().map(|figures| &figures["requests"]).collect();
     assert!(requests.windows(2).all(|pair| pair[0] == pair[1]), "{requests:?}");
     let table = String::from_utf8(output.stdout).unwrap();

@@ -17,10 +17,12 @@ mod accounts;
 mod ledger;
 mod order;
 mod room;
+mod shadow;
 mod store;
 
 pub use ledger::Ledger;
 pub use room::InsertError;
+pub use shadow::{SAMPLING_SHIFT_MAX, Shadow, ShadowCounts};
 pub use store::{Eviction, PartitionStatistics, SHARDS_MAX, Store, StoreConfig, StoreConfigError};
 
 /// The most partitions of one cache.

@@ -54,6 +54,8 @@ pub struct Controller {
     pub(crate) flaw: Option<String>,
     /// When the last period was, or the start.
     pub(crate) decided_at: Instant,
+    /// The newest slopes, sorted by name.
+    pub(crate) hit_slopes: Vec<(BackendName, f64)>,
     pub(crate) usage_at: Option<Instant>,
     pub(crate) failure: Option<Failure>,
     pub(crate) paused: Option<String>,
@@ -89,6 +91,7 @@ impl Controller {
             snapshot: Snapshot::default(),
             flaw: None,
             decided_at: now,
+            hit_slopes: Vec::new(),
             usage_at: None,
             failure: None,
             paused: None,
@@ -105,6 +108,15 @@ impl Controller {
     pub fn handle_snapshot(&mut self, snapshot: Snapshot) {
         self.flaw = flaw(&snapshot);
         self.snapshot = if self.flaw.is_none() { snapshot } else { Snapshot::default() };
+    }
+
+    /// What one more byte of each partition would change: the slope of its hit ratio at the present limit, in hits per
+    /// query and byte. A backend that is not mentioned, or whose slope is no number, has none. Only policies that maximise
+    /// hits need it.
+    pub fn handle_hit_slopes(&mut self, mut slopes: Vec<(BackendName, f64)>) {
+        slopes.retain(|(_, slope)| slope.is_finite());
+        slopes.sort_by(|a, b| a.0.cmp(&b.0));
+        self.hit_slopes = slopes;
     }
 
     /// What the whole cache holds now: a partition that is not mentioned holds nothing. Releases grows as far as

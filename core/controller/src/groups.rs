@@ -38,7 +38,8 @@ impl Groups {
         (count < names.len()).then_some(Self { group_of, count })
     }
 
-    /// What the policy sees. Counts add up; the P99 is that of the slowest member, a lower bound of the group's.
+    /// What the policy sees. Counts add up; the P99 is that of the slowest member, a lower bound of the group's; the
+    /// slope is that of a byte given to a member by chance, weighed by queries.
     pub(crate) fn merge(&self, observation: &Observation) -> Observation {
         let mut merged: Vec<BackendObservation> = Vec::with_capacity(self.count);
         for (backend, &group) in observation.backends.iter().zip(&self.group_of) {
@@ -46,6 +47,7 @@ impl Groups {
                 merged.push(backend.clone());
                 continue;
             };
+            sum.hit_slope_per_byte = slope_of_both(sum, backend);
             // Readings and counters come from elsewhere: nonsense in them must not stop the controller.
             sum.limit = Bytes(sum.limit.0.saturating_add(backend.limit.0));
             sum.used = Bytes(sum.used.0.saturating_add(backend.used.0));
@@ -112,4 +114,15 @@ impl Groups {
         };
         observation.backends.iter().zip(&self.group_of).map(share).collect()
     }
+}
+
+/// The mean slope by queries; of one that is not measured only the other counts.
+fn slope_of_both(a: &BackendObservation, b: &BackendObservation) -> Option<f64> {
+    let (Some(slope_a), Some(slope_b)) = (a.hit_slope_per_byte, b.hit_slope_per_byte) else {
+        return a.hit_slope_per_byte.or(b.hit_slope_per_byte);
+    };
+    let (queries_a, queries_b) = (a.queries as f64, b.queries as f64);
+    let queries = queries_a + queries_b;
+    let mean = (slope_a * queries_a + slope_b * queries_b) / queries;
+    Some(if queries > 0.0 { mean } else { slope_a.max(slope_b) })
 }

@@ -41,7 +41,8 @@ pub use inputs::{Inputs, Outcome, SkipReason, Standing, Terms, Wish};
 pub use observation::{BackendObservation, Observation};
 pub use partition::{PartitionUsage, Resize};
 pub use policy::{
-    Equal, Fair, Fixed, Lama, Miss, Policy, PolicyKind, Proposal, RobinHood, UnknownPolicy,
+    Cliffhanger, Equal, Fair, Fixed, Lama, Miss, Policy, PolicyKind, Proposal, RobinHood,
+    UnknownPolicy,
 };
 pub use protection::{LoadBounds, Protected, Protection};
 pub use redistribution::decide;

@@ -28,6 +28,9 @@ pub struct BackendObservation {
     pub rbc: f64,
     /// P99 of the batches with at least one miss, if there were any.
     pub miss_batch_p99: Option<Nanos>,
+    /// The share of queries that one more byte would turn into hits, if somebody measures it.
+    #[serde(default)]
+    pub hit_slope_per_byte: Option<f64>,
 }
 
 /// The input of a policy.
@@ -91,6 +94,7 @@ impl BackendObservation {
             misses: 0,
             rbc: 0.0,
             miss_batch_p99: None,
+            hit_slope_per_byte: None,
         }
     }
 

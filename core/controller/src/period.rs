@@ -53,11 +53,13 @@ impl Controller {
 
     fn observe(&self, now: Instant) -> Observation {
         let silent = |partition: &Partition| {
-            BackendObservation::silent(
-                &partition.name,
-                Bytes(partition.limit),
-                Bytes(partition.used),
-            )
+            let (limit, used) = (Bytes(partition.limit), Bytes(partition.used));
+            let slopes = &self.hit_slopes;
+            let place = slopes.binary_search_by(|(name, _)| name.cmp(&partition.name));
+            BackendObservation {
+                hit_slope_per_byte: place.ok().map(|place| slopes[place].1),
+                ..BackendObservation::silent(&partition.name, limit, used)
+            }
         };
         let backends = self.books.partitions.iter().map(silent).collect();
         Observation::join(now, self.config.budget, backends, &self.snapshot)

@@ -14,6 +14,7 @@ use robinhood_workload::Workload;
 use crate::SimulationError;
 use crate::app_server::AppServer;
 use crate::options::Options;
+use crate::slopes::Slopes;
 use crate::world::World;
 
 /// Collector and controllers.
@@ -28,6 +29,8 @@ pub(crate) struct Control {
     period: Nanos,
     next_period: Instant,
     bytes_moved: Bytes,
+    /// Where the policy needs them.
+    slopes: Option<Slopes>,
 }
 
 impl std::fmt::Debug for Control {
@@ -47,7 +50,7 @@ impl Control {
 
     pub(crate) fn new(
         workload: &Workload,
-        policy: PolicyKind,
+        kind: PolicyKind,
         options: &Options,
     ) -> Result<Self, SimulationError> {
         let period = options.scaled(options.period);
@@ -60,7 +63,7 @@ impl Control {
         let allocation = Allocation::new(budget, start.clone(), |_| Bytes::ZERO)?;
         let mut controllers = Vec::new();
         for _ in 0..workload.servers {
-            let Some(policy) = policy.build(&allocation) else { break };
+            let Some(policy) = kind.build(&allocation) else { break };
             let mut config = ControllerConfig::new(budget).scaled(options.time_scale);
             config.period = period;
             config.mode = Mode::Active;
@@ -76,17 +79,21 @@ impl Control {
             period,
             next_period: Instant::ZERO + period,
             bytes_moved: Bytes::ZERO,
+            slopes: (kind == PolicyKind::Cliffhanger).then(|| Slopes::new(budget)),
         })
     }
 
-    /// Sets the limits at the start.
+    /// Sets the limits at the start, and begins to measure slopes.
     pub(crate) fn apply_start(&self, world: &mut World) {
         if self.controllers.is_empty() {
             return;
         }
         for server in &mut world.servers {
             for (partition, &limit) in self.limits.iter().enumerate() {
-                server.ledger.set_limit(PartitionId(partition as u16), limit);
+                server.set_limit(PartitionId(partition as u16), limit);
+            }
+            if let Some(slopes) = &self.slopes {
+                server.watch_slopes(slopes.extra());
             }
         }
     }
@@ -107,9 +114,14 @@ impl Control {
         }
         self.next_period = self.next_period + self.period;
         let snapshot = self.collector.snapshot(now);
+        let slopes = self.slopes.as_mut();
+        let slopes = slopes.map(|all| all.handle_period(&mut world.servers, self.names.names()));
         for (controller, server) in self.controllers.iter_mut().zip(&mut world.servers) {
             controller.handle_usage(now, &usage(&self.names, server));
             controller.handle_snapshot(snapshot.clone());
+            if let Some(slopes) = &slopes {
+                controller.handle_hit_slopes(slopes.clone());
+            }
             controller.handle_timeout(now);
             self.bytes_moved += apply_resizes(now, controller, server, &self.names);
             while controller.poll_decision().is_some() {}
@@ -166,7 +178,7 @@ fn apply_resizes(
             let id = names.id(&resize.backend).expect("a controller resizes what it was given");
             let partition = PartitionId(id.0);
             grown += resize.limit.saturating_sub(server.ledger.limit(partition));
-            server.ledger.set_limit(partition, resize.limit);
+            server.set_limit(partition, resize.limit);
             any = true;
         }
         if !any {

@@ -11,6 +11,7 @@ mod control;
 mod flight;
 mod gauges;
 mod queue;
+mod slopes;
 mod world;
 
 pub mod options;

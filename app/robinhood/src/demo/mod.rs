@@ -43,6 +43,11 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
             "--advise is about a controller, and --policy shared has none: leave one of them out",
         ));
     }
+    if args.policy == PolicyKind::Cliffhanger {
+        return Err(Failure::usage(
+            "`cliffhanger` needs the slopes of the hit ratios, which only the simulator measures: choose another policy, or `robinhood simulate`",
+        ));
+    }
     let stop = interrupt::stop_flag()?;
     let config = config(args)?;
     let (time_scale, second) = (config.time_scale, config.stacks[1].0.clone());

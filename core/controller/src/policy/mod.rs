@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod cases;
+mod cliffhanger;
 mod equal;
 mod fair;
 mod fixed;
@@ -21,6 +22,7 @@ use crate::allocation::Allocation;
 use crate::holds::HoldReason;
 use crate::observation::Observation;
 
+pub use cliffhanger::Cliffhanger;
 pub use equal::Equal;
 pub use fair::Fair;
 pub use fixed::Fixed;
@@ -69,6 +71,8 @@ pub enum PolicyKind {
     Robinhood,
     /// Fixed limits (TAO++).
     Static,
+    /// The most hits (Cliffhgr++).
+    Cliffhanger,
     /// Equal hit ratios (FAIR++).
     Fair,
     /// Equal query latencies (LAMA++).
@@ -81,7 +85,9 @@ pub enum PolicyKind {
 
 /// A name that is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown policy `{name}`: choose one of robinhood, static, fair, lama, equal, shared")]
+#[error(
+    "unknown policy `{name}`: choose one of robinhood, static, cliffhanger, fair, lama, equal, shared"
+)]
 pub struct UnknownPolicy {
     /// What was given.
     pub name: String,
@@ -89,14 +95,22 @@ pub struct UnknownPolicy {
 
 impl PolicyKind {
     /// All kinds, the paper's first.
-    pub const ALL: [Self; 6] =
-        [Self::Robinhood, Self::Static, Self::Fair, Self::Lama, Self::Equal, Self::Shared];
+    pub const ALL: [Self; 7] = [
+        Self::Robinhood,
+        Self::Static,
+        Self::Cliffhanger,
+        Self::Fair,
+        Self::Lama,
+        Self::Equal,
+        Self::Shared,
+    ];
 
     /// The name as people write it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Robinhood => "robinhood",
             Self::Static => "static",
+            Self::Cliffhanger => "cliffhanger",
             Self::Fair => "fair",
             Self::Lama => "lama",
             Self::Equal => "equal",
@@ -109,6 +123,7 @@ impl PolicyKind {
         match self {
             Self::Robinhood => Some(Box::new(RobinHood)),
             Self::Static => Some(Box::new(Fixed::new(start.clone()))),
+            Self::Cliffhanger => Some(Box::new(Cliffhanger)),
             Self::Fair => Some(Box::new(Fair)),
             Self::Lama => Some(Box::new(Lama)),
             Self::Equal => Some(Box::new(Equal)),
@@ -153,7 +168,7 @@ mod tests {
         let error = "robinhod".parse::<PolicyKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown policy `robinhod`: choose one of robinhood, static, fair, lama, equal, shared"
+            "unknown policy `robinhod`: choose one of robinhood, static, cliffhanger, fair, lama, equal, shared"
         );
     }
 }
