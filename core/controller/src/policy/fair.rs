@@ -4,7 +4,8 @@
 //! Source: FAIR++ of RobinHood (OSDI'18) section 5.1, which equalises what FairRide (NSDI'16) equalises among users.
 //! As in the paper's code the mean is over backends, not over queries, and a backend that never hits gets nothing:
 //! space does not help who asks each key once. Deviations: a backend without queries in the statistics span has no
-//! hit ratio and is not part of the mean. Blocking of users who do not pay (FairRide itself) has no counterpart here.
+//! hit ratio and is not part of the mean, and one under the gap rule counts with its own, where the paper's code takes
+//! it for one that never hits. Blocking of users who do not pay (FairRide itself) has no counterpart here.
 
 use super::{Policy, Proposal};
 use crate::observation::{BackendObservation, Observation};

@@ -4,7 +4,8 @@
 //! Source: LAMA++ of RobinHood (OSDI'18) section 5.1, after LAMA (ATC'15), whose latency form minimises what misses
 //! cost in time. The threshold of 0.9 is that of the paper's code. Deviations: the P99s are those of the statistics
 //! span over all application servers, in buckets of an eighth of an octave; a backend without a miss in the span has
-//! none and is not part of the mean. LAMA's own dynamic programme on footprint curves is not here.
+//! none and is not part of the mean (in the paper's code it counts as zero). LAMA's own dynamic programme on footprint
+//! curves is not here.
 
 use robinhood_stats::Nanos;
 
