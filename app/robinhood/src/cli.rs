@@ -8,7 +8,7 @@ use robinhood_stats::{Bytes, Nanos, Rate};
 
 use robinhood_workload::presets::Scale;
 
-use crate::values::{Policies, Seeds};
+use crate::values::{self, Policies, Seeds};
 
 /// Lower request P99 by moving cache space to the backends that make requests slow.
 #[derive(Debug, Parser)]
@@ -44,7 +44,6 @@ pub(crate) struct DemoArgs {
     /// Seed of requests, keys and service times; a run prints it, and the same seed gives the same requests
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Cache of each stack, with unit
     #[arg(
         long,
         value_name = "BYTES",
@@ -61,7 +60,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Requests per second of a trace, with unit [default: as many as fill --seconds]
-    #[arg(long, value_name = "RATE", requires = "trace")]
+    #[arg(long, value_name = "RATE", requires = "trace", value_parser = values::rate_above_zero)]
     pub(crate) rate: Option<Rate>,
     /// Count malformed lines of a trace and go on
     #[arg(long, requires = "trace")]

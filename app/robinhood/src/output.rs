@@ -24,7 +24,23 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
             folder.display()
         )));
     }
-    Ok(())
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Failure::usage(format!("{} is not a regular file: name one", path.display())));
+    }
+    let trial = temporary(path);
+    let written = fs::File::create(&trial).and_then(|_| fs::remove_file(&trial));
+    written.map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Prints a result. A reader that has gone, like `head`, is no mistake.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(name)
 }
 
 /// Writes `value` as JSON for people and programs.
@@ -36,9 +52,7 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
 
 /// Writes a text file through a temporary neighbour, so that nobody ever reads half of it.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.part", std::process::id()));
-    let temporary = PathBuf::from(temporary);
+    let temporary = temporary(path);
     let written = fs::File::create(&temporary)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, path));

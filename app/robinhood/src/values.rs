@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use robinhood_stats::{Rate, UnitError};
+
 use robinhood_controller::PolicyKind;
 
 /// `3`, `1..5` (both ends included) or `1,4,9`.
@@ -10,6 +12,16 @@ pub(crate) struct Seeds(pub Vec<u64>);
 
 /// The most seeds that one command runs.
 const SEEDS_MAX: usize = 1_000;
+
+/// `200/s`: a rate at which something happens.
+pub(crate) fn rate_above_zero(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error: UnitError| error.to_string())?;
+    if rate.0 > 0.0 {
+        Ok(rate)
+    } else {
+        Err(format!("`{text}` is no rate: write one above 0, as in `200/s`"))
+    }
+}
 
 impl FromStr for Seeds {
     type Err = String;

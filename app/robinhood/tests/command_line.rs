@@ -33,13 +33,16 @@ fn read_json(path: &Path) -> Value {
 
 #[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["demo", "--budget", "24"], "has no unit"),
         (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
         (&["demo", "--seconds", "0"], "10..=3600"),
         (&["demo", "--advise", "--policy", "shared"], "leave one of them out"),
         (&["demo", "--policy", "cliffhanger"], "only the simulator measures"),
         (&["demo", "--json", "/no/such/folder/x.json"], "does not exist"),
+        (&["demo", "--json", "/dev/null"], "not a regular file"),
+        (&["demo", "--json", "same", "--svg", "same"], "the same file"),
+        (&["demo", "--trace", "x", "--rate", "0/s"], "above 0"),
         (&["simulate", "--workload", "nope"], "the presets are onerf"),
         (&["simulate", "--policy", "shared,robinhod"], "unknown policy `robinhod`"),
         (&["simulate", "--scale", "0"], "not a scale"),

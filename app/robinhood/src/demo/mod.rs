@@ -38,6 +38,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     for path in [&args.json, &args.svg].into_iter().flatten() {
         output::check_writable(path)?;
     }
+    if args.json.is_some() && args.json == args.svg {
+        return Err(Failure::usage("--json and --svg name the same file: give each its own"));
+    }
     if args.advise && args.policy == PolicyKind::Shared {
         return Err(Failure::usage(
             "--advise is about a controller, and --policy shared has none: leave one of them out",
@@ -62,13 +65,14 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
         running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
     .map_err(failure)?;
-    print!("{}", report::tables(&summary, REFERENCE, &second));
-    write_files(args, &summary, &experiment, &second)?;
+    write_files(args, &summary, &experiment, &second)?; // first: a closed standard output must not lose them
+    output::say(&report::tables(&summary, REFERENCE, &second));
+    output::say(&report::notes(&experiment, args.trace.is_some()));
     conclude(&summary)
 }
 
 fn config(args: &DemoArgs) -> Result<ExperimentConfig, Failure> {
-    let measured = Nanos::from_secs(u64::from(args.seconds));
+    let measured = measured(args)?;
     let workload = presets::demo(measured);
     let mode = if args.advise { Mode::Advise } else { Mode::Active };
     let second = match args.policy {
@@ -81,7 +85,7 @@ fn config(args: &DemoArgs) -> Result<ExperimentConfig, Failure> {
             path: path.clone(),
             speed: TraceSpeed::Rate(match args.rate {
                 Some(rate) => rate,
-                None => Rate(lines(path)? as f64 / measured.as_secs_f64()),
+                None => Rate(requests(path)? as f64 / measured.as_secs_f64()),
             }),
             skip_bad: args.skip_bad,
             described: workload,
@@ -95,20 +99,40 @@ fn config(args: &DemoArgs) -> Result<ExperimentConfig, Failure> {
             (second.to_owned(), StackKind::of(args.policy, mode)),
         ],
         budget: args.budget,
-        time_scale: (TIME_SCALE * TIME_SCALE_SECONDS / f64::from(args.seconds))
+        time_scale: (TIME_SCALE * TIME_SCALE_SECONDS / measured.as_secs_f64())
             .clamp(TIME_SCALE, TIME_SCALE_MAX),
     })
 }
 
-/// Lines of a file, at least one: requests of a trace, about.
-fn lines(path: &Path) -> Result<usize, Failure> {
-    let counted = File::open(path).and_then(|file| {
-        BufReader::new(file).split(b'\n').try_fold(0, |count, line| line.map(|_| count + 1))
-    });
-    let counted: std::io::Result<usize> = counted;
-    counted.map(|count| count.max(1)).map_err(|error| {
-        Failure::failed(format!("cannot read the trace {}: {error}", path.display()))
-    })
+/// Length of the run: as asked for, or what a trace at a given rate needs.
+fn measured(args: &DemoArgs) -> Result<Nanos, Failure> {
+    match (&args.trace, args.rate) {
+        (Some(path), Some(rate)) => Ok(Nanos::from_secs_f64(requests(path)? as f64 / rate.0)),
+        _ => Ok(Nanos::from_secs(u64::from(args.seconds))),
+    }
+}
+
+/// Requests of a trace: its lines, at least one.
+fn requests(path: &Path) -> Result<usize, Failure> {
+    let cannot =
+        |error| Failure::failed(format!("cannot read the trace {}: {error}", path.display()));
+    if !path.metadata().map_err(cannot)?.is_file() {
+        return Err(Failure::usage(format!(
+            "{} is not a regular file: a trace is read twice",
+            path.display()
+        )));
+    }
+    let mut reader = BufReader::new(File::open(path).map_err(cannot)?);
+    let mut lines = 0;
+    loop {
+        let part = reader.fill_buf().map_err(cannot)?;
+        if part.is_empty() {
+            return Ok(lines.max(1));
+        }
+        lines += part.iter().filter(|&&byte| byte == b'\n').count();
+        let read = part.len();
+        reader.consume(read);
+    }
 }
 
 fn announce(phase: Phase) {
@@ -170,9 +194,11 @@ fn conclude(summary: &Summary) -> Result<(), Failure> {
 
 fn failure(error: ExperimentError) -> Failure {
     match error {
-        ExperimentError::Stack(StackError::BudgetBelowFloors { .. } | StackError::Store { .. }) => {
-            Failure::configuration(error)
-        }
+        ExperimentError::Stack(
+            StackError::BudgetBelowFloors { .. }
+            | StackError::Store { .. }
+            | StackError::Control { .. },
+        ) => Failure::configuration(error),
         _ => Failure::failed(error),
     }
 }

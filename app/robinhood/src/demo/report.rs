@@ -69,6 +69,7 @@ fn comparison(stacks: &[(&str, &StackSummary); 2]) -> Table {
     row("latency P50", &|stack| ms(stack.p50_ms));
     row("latency P90", &|stack| ms(stack.p90_ms));
     row("latency P99", &|stack| ms(stack.p99_ms));
+    row("moved between partitions", &|stack| stack.bytes_moved.to_string());
     row("requests", &|stack| stack.requests.to_string());
     row("queries", &|stack| stack.queries.to_string());
     row("errors, timeouts, unfinished, refused", &|stack| {
@@ -108,6 +109,9 @@ fn trust(summary: &Summary) -> String {
         lateness.p99.map_or("-".into(), |us| format!("{us:.0} us")),
         summary.machine.cpu_share * 100.0
     );
+    if let Some(advice) = advice(summary) {
+        text.push_str(&format!("last advice: {advice}\n"));
+    }
     if summary.setting.skipped_lines > 0 {
         text.push_str(&format!(
             "skipped {} malformed lines of the trace\n",
@@ -116,6 +120,32 @@ fn trust(summary: &Summary) -> String {
     }
     for doubt in &summary.doubts {
         text.push_str(&format!("doubt: {doubt}\n"));
+    }
+    text
+}
+
+/// The newest decision of a stack that only advises.
+fn advice(summary: &Summary) -> Option<&str> {
+    let advised = summary.stacks.values().find(|stack| stack.bytes_advised.0 > 0)?;
+    advised.decisions.last().map(String::as_str)
+}
+
+/// What a reader must know of runs that do not follow the demo's own workload, and of slow machines.
+pub(crate) fn notes(experiment: &Experiment, is_trace: bool) -> String {
+    let mut text = String::new();
+    if is_trace {
+        text.push_str("note: the caches started empty, so the calm third that sets the objective is a cold one\n");
+        if spans(experiment, f64::from(u16::MAX)).is_empty() {
+            text.push_str(
+                "note: no backend of this trace has a name of the demo's, so none lost capacity\n",
+            );
+        }
+    }
+    let slowdown = experiment.check().slowdown;
+    if slowdown > 1.0 {
+        text.push_str(&format!(
+            "note: this machine is slow: limits and traffic were divided by {slowdown:.1}\n"
+        ));
     }
     text
 }

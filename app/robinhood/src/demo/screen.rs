@@ -22,6 +22,11 @@ impl Screen {
         if !(stderr().is_terminal() && stdin().is_terminal()) {
             return None;
         }
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            leave(); // or the message is lost with the screen
+            hook(panic);
+        }));
         terminal::enable_raw_mode().ok()?;
         let screen = execute!(stderr(), terminal::EnterAlternateScreen, cursor::Hide)
             .and_then(|()| Terminal::new(CrosstermBackend::new(stderr())));

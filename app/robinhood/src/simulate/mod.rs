@@ -69,7 +69,6 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let mut runs = execute(&plan, stop)?;
     hold_against_objective(&mut runs, plan.objective);
     let timing = report::Timing::new(started.elapsed().as_secs_f64(), &runs);
-    print!("{}", report::tables(&plan, &runs));
     eprintln!("{timing}");
     if let Some(path) = &args.json {
         output::write_json(
@@ -77,6 +76,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
             &report::Document::new(&plan, &runs, (!args.no_timing).then_some(timing)),
         )?;
     }
+    output::say(&report::tables(&plan, &runs));
     if runs.iter().all(|run| run.outcome.complete) {
         Ok(())
     } else {

@@ -100,8 +100,12 @@ pub struct StackSummary {
     pub query_counts: QueryCounts,
     /// Queries that the cache answered, as far as reported.
     pub hits: u64,
-    /// Bytes that the last 64 decisions at most moved, together; 0 without a controller.
-    pub bytes_moved_lately: Bytes,
+    /// Bytes that its controller moved from some partitions to others.
+    pub bytes_moved: Bytes,
+    /// Bytes that its controller would have moved, in advise mode.
+    pub bytes_advised: Bytes,
+    /// The newest decisions in one line each, oldest first: mode, what moved and why, or the reason of a hold.
+    pub decisions: Vec<String>,
     /// All backends by name.
     pub backends: BTreeMap<BackendName, BackendSummary>,
     /// Percentiles of all windows.
@@ -251,7 +255,9 @@ fn stack_summary(
         queries: view.queries.asked,
         query_counts: view.queries,
         hits: backends.clone().map(|backend| backend.totals.hits).sum(),
-        bytes_moved_lately: view.decisions.iter().map(|decision| decision.moved()).sum(),
+        bytes_moved: view.bytes_moved,
+        bytes_advised: view.bytes_advised,
+        decisions: view.decisions.iter().map(ToString::to_string).collect(),
         backends: backends.map(|b| (b.name.clone(), backend_summary(b))).collect(),
         windows: view.slo.clone(),
     }

@@ -85,6 +85,16 @@ struct Control {
     snapshot: Snapshot,
     totals: Vec<BackendTotals>,
     decisions: VecDeque<Decision>,
+    moves: Moves,
+}
+
+/// Bytes that all decisions so far moved from some partitions to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// Carried out.
+    pub(super) active: Bytes,
+    /// Only advised.
+    pub(super) advised: Bytes,
 }
 
 impl ControlLoop {
@@ -113,6 +123,10 @@ impl ControlLoop {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         self.shared.state().control.snapshot.clone()
+    }
+
+    pub(super) fn moves(&self) -> Moves {
+        self.shared.state().control.moves
     }
 
     /// The newest decisions, oldest first.
@@ -172,6 +186,7 @@ impl Control {
             controller,
             snapshot: Snapshot::default(),
             decisions: VecDeque::new(),
+            moves: Moves::default(),
             plan,
         })
     }
@@ -208,6 +223,10 @@ impl Control {
             if self.decisions.len() == DECISIONS_MAX {
                 self.decisions.pop_front();
             }
+            match decision.mode {
+                Mode::Active => self.moves.active += decision.moved(),
+                Mode::Advise => self.moves.advised += decision.moved(),
+            }
             self.decisions.push_back(decision);
         }
     }
@@ -225,12 +244,15 @@ impl Control {
     }
 }
 
-/// Evicts what is over its limit, in batches, and stops when all is paid or nothing moves.
+/// Evicts what is over its limit, in batches, and stops when all is paid or the debt does not fall.
 fn pay_debts(store: &Store) {
+    let mut debt = Bytes(u64::MAX);
     for _ in 0..RECLAIM_BATCHES_MAX {
-        if store.reclaim(RECLAIM_BATCH_ITEMS) == Bytes::ZERO {
+        let left = store.reclaim(RECLAIM_BATCH_ITEMS);
+        if left == Bytes::ZERO || left >= debt {
             return;
         }
+        debt = left;
     }
 }
 
@@ -253,8 +275,6 @@ fn controller(
     let limits: Vec<_> = limits.collect();
     let mut config = ControllerConfig::new(store.budget()).scaled(plan.time_scale);
     config.mode = mode;
-    // An experiment shows what the policy does; the guard of production use would end it half way.
-    config.made_it_worse = None;
     let start = Allocation::new(store.budget(), limits.clone(), |_| Bytes::ZERO)
         .map_err(|error| error.to_string())?;
     let Some(policy) = policy.build(&start) else { return Ok(None) };

@@ -30,6 +30,10 @@ pub struct StackView {
     pub own_rbc_share: f64,
     /// Requests in the tail band: the confidence of the RBC.
     pub requests_in_band: f64,
+    /// Bytes that the controller has moved from some partitions to others.
+    pub bytes_moved: Bytes,
+    /// Bytes that it would have moved, in advise mode.
+    pub bytes_advised: Bytes,
     /// The newest decision records, oldest first; empty without a controller.
     pub decisions: Vec<Decision>,
 }
@@ -86,6 +90,7 @@ pub(super) fn of(stack: &Stack) -> StackView {
             name: gauge.name,
         }
     };
+    let moves = stack.control.moves();
     StackView {
         name: stack.config.name.clone(),
         policy: stack.config.kind.policy_name(),
@@ -94,6 +99,8 @@ pub(super) fn of(stack: &Stack) -> StackView {
         backends: stack.dataset.ids().map(backend).collect(),
         own_rbc_share: share(snapshot.own_rbc),
         requests_in_band: snapshot.requests_in_band,
+        bytes_moved: moves.active,
+        bytes_advised: moves.advised,
         decisions: stack.control.decisions(),
         queries: stack.application.query_counts(),
         requests: stack.recorder.summary(now).counts,
