@@ -10,9 +10,15 @@ use robinhood_workload::presets::Scale;
 
 use crate::values::{self, Policies, Seeds};
 
+const EXAMPLES: &str = "\
+Examples:
+  robinhood demo                       see it work: two minutes, live
+  robinhood simulate --policy all      policies side by side in virtual time
+  robinhood demo --help                all flags of a command, with examples";
+
 /// Lower request P99 by moving cache space to the backends that make requests slow.
 #[derive(Debug, Parser)]
-#[command(name = "robinhood", version, propagate_version = true)]
+#[command(name = "robinhood", version, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -108,6 +108,9 @@ impl ScopeHandle {
     ///
     /// # Errors
     /// When `backend` is unknown, the fetch fails, or it does not end within the backend's timeout.
+    ///
+    /// # Panics
+    /// On a miss outside a tokio runtime with time enabled, which timeouts and coalesced fetches need.
     pub async fn get<B, K, F, Fut, E>(
         &self,
         backend: B,

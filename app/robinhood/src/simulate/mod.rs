@@ -48,6 +48,8 @@ struct Run {
     seed: u64,
     policy: PolicyKind,
     outcome: Outcome,
+    /// What its P99 was held against; `None` when the run that sets it was interrupted.
+    objective: Option<Nanos>,
     wall_seconds: f64,
 }
 
@@ -151,17 +153,22 @@ fn execute(plan: &Plan, stop: &'static AtomicBool) -> Result<Vec<Run>, Failure> 
 }
 
 fn hold_against_objective(runs: &mut [Run], objective: Objective) {
-    let Objective::CalmShared = objective else { return };
+    if let Objective::Fixed(objective) = objective {
+        runs.iter_mut().for_each(|run| run.objective = Some(objective));
+        return;
+    }
     let calm: Vec<(u64, Nanos)> = runs
         .iter()
-        .filter(|run| run.policy == PolicyKind::Shared)
+        .filter(|run| run.policy == PolicyKind::Shared && run.outcome.complete)
         .filter_map(|run| Some((run.seed, calm_p99(&run.outcome)?)))
         .collect();
     for run in runs {
-        if let Some((_, p99)) = calm.iter().find(|(seed, _)| *seed == run.seed) {
-            let objective = Nanos::from_secs_f64(p99.as_secs_f64() * DEMO_OBJECTIVE_FACTOR);
-            run.outcome.slo_violation_ratio = run.outcome.violation_ratio(objective);
-        }
+        let of_seed = calm.iter().find(|(seed, _)| *seed == run.seed);
+        run.objective =
+            of_seed.map(|(_, p99)| Nanos::from_secs_f64(p99.as_secs_f64() * DEMO_OBJECTIVE_FACTOR));
+        // Without an objective there is no ratio: JSON shows null.
+        run.outcome.slo_violation_ratio =
+            run.objective.map_or(f64::NAN, |objective| run.outcome.violation_ratio(objective));
     }
 }
 

@@ -86,7 +86,13 @@ fn one(
     let started = Instant::now();
     let simulation = Simulation::new(&plan.workload, policy, seed, options)?;
     let outcome = simulation.run(&mut |progress| count(training, progress));
-    Ok(Some(Run { seed, policy, outcome, wall_seconds: started.elapsed().as_secs_f64() }))
+    Ok(Some(Run {
+        seed,
+        policy,
+        outcome,
+        objective: None,
+        wall_seconds: started.elapsed().as_secs_f64(),
+    }))
 }
 
 /// One line on standard error, drawn over itself, with the time left.

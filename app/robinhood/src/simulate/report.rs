@@ -5,6 +5,7 @@ use std::fmt;
 
 use robinhood_controller::PolicyKind;
 use robinhood_simulator::{BackendOutcome, Outcome};
+use robinhood_stats::Nanos;
 use serde::Serialize;
 
 use super::{Plan, Run};
@@ -21,6 +22,9 @@ pub(super) struct Document<'a> {
     seed: u64,
     scale: String,
     time_scale: f64,
+    warmup_seconds: f64,
+    measured_seconds: f64,
+    cache_bytes_per_server: u64,
     complete: bool,
     policies: BTreeMap<&'static str, Figures>,
     runs: Vec<RunDocument<'a>>,
@@ -32,6 +36,7 @@ pub(super) struct Document<'a> {
 struct RunDocument<'a> {
     seed: u64,
     policy: &'static str,
+    objective_ms: Option<f64>,
     #[serde(flatten)]
     figures: Figures,
     backends: &'a [BackendOutcome],
@@ -87,6 +92,9 @@ impl<'a> Document<'a> {
             seed: plan.seeds[0],
             scale: plan.scale.to_string(),
             time_scale: plan.options.time_scale,
+            warmup_seconds: plan.workload.length.warmup.as_secs_f64(),
+            measured_seconds: plan.workload.length.measured.as_secs_f64(),
+            cache_bytes_per_server: plan.workload.cache_per_server.0,
             complete: runs.len() == plan.seeds.len() * plan.policies.len()
                 && runs.iter().all(|run| run.outcome.complete),
             policies: plan.policies.iter().filter_map(medians).collect(),
@@ -98,10 +106,11 @@ impl<'a> Document<'a> {
 
 impl<'a> RunDocument<'a> {
     fn new(run: &'a Run) -> Self {
-        let Run { seed, policy, outcome, .. } = run;
+        let Run { seed, policy, outcome, objective, .. } = run;
         Self {
             seed: *seed,
             policy: policy.as_str(),
+            objective_ms: objective.map(Nanos::as_millis_f64),
             figures: Figures::of(outcome),
             backends: &outcome.backends,
         }

@@ -43,7 +43,7 @@ pub enum Doubt {
         /// How many it did not get.
         requests: u64,
     },
-    /// Requests had no end; they count with the time they had waited.
+    /// Requests had no end; they count in the percentiles with the time they had waited, and in no window.
     Unfinished {
         /// The stack.
         stack: String,
@@ -73,7 +73,13 @@ pub enum Doubt {
 impl Doubt {
     /// Whether the figures must not be used, and not only with care.
     pub const fn invalidates(&self) -> bool {
-        matches!(self, Self::CpuBusy { .. } | Self::GeneratorLate { .. } | Self::Refused { .. })
+        matches!(
+            self,
+            Self::CpuBusy { .. }
+                | Self::GeneratorLate { .. }
+                | Self::Refused { .. }
+                | Self::Unfinished { .. }
+        )
     }
 }
 
@@ -95,7 +101,7 @@ impl fmt::Display for Doubt {
             }
             Self::Unfinished { stack, requests } => write!(
                 f,
-                "{requests} requests of `{stack}` had no end: they count with the time they had waited"
+                "{requests} requests of `{stack}` had no end: they count in its percentiles with the time they had waited, and in no window"
             ),
             Self::OverLimit { stack, backend, share } => write!(
                 f,

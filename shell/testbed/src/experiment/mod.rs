@@ -249,7 +249,9 @@ impl Experiment {
         if view.elapsed.0 >= self.duration.0 / 3 {
             view.objective_ms = summary::objective_ms(&view.stacks[0].slo, self.duration);
         }
-        let ratio = |stack: &StackView| summary::violation_ratio(&stack.slo, view.objective_ms);
+        let ratio = |stack: &StackView| {
+            summary::violation_ratio(&stack.slo, self.duration, view.objective_ms)
+        };
         view.violation_ratios = view.stacks.iter().map(ratio).collect();
         view
     }

@@ -181,10 +181,20 @@ fn p99_calm_ms(points: &[SloPoint], duration: Nanos) -> Option<f64> {
     }
 }
 
-/// Share of the whole windows whose P99 missed the objective.
-pub(super) fn violation_ratio(points: &[SloPoint], objective_ms: Option<f64>) -> Option<f64> {
+/// The windows that are judged: whole, and over before requests stopped coming.
+fn judged(points: &[SloPoint], duration: Nanos) -> impl Iterator<Item = &SloPoint> + Clone {
+    let end_s = duration.as_secs_f64() + 1e-9;
+    points.iter().filter(move |point| point.whole && point.seconds <= end_s)
+}
+
+/// Share of the judged windows whose P99 missed the objective.
+pub(super) fn violation_ratio(
+    points: &[SloPoint],
+    duration: Nanos,
+    objective_ms: Option<f64>,
+) -> Option<f64> {
     let objective_ms = objective_ms?;
-    let whole = points.iter().filter(|point| point.whole);
+    let whole = judged(points, duration);
     let judged = whole.clone().count();
     let missed = whole.filter(|point| point.p99_ms > objective_ms).count();
     (judged > 0).then(|| missed as f64 / judged as f64)
@@ -237,11 +247,11 @@ fn stack_summary(
     let recorded = stack.recorder().summary(now);
     let counts = recorded.counts;
     let ms = |us: Option<f64>| us.map(|us| us / 1e3);
-    let whole = view.slo.iter().filter(|point| point.whole).map(|point| point.p99_ms);
+    let whole = judged(&view.slo, duration).map(|point| point.p99_ms);
     let backends = view.backends.iter();
     StackSummary {
         policy: view.policy,
-        slo_violation_ratio: violation_ratio(&view.slo, objective_ms),
+        slo_violation_ratio: violation_ratio(&view.slo, duration, objective_ms),
         p99_worst_ms: whole.max_by(f64::total_cmp),
         p99_calm_ms: p99_calm_ms(&view.slo, duration),
         p50_ms: ms(recorded.latency_us.p50),
