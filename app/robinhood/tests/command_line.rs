@@ -1,5 +1,6 @@
 //! The binary as a user meets it: exit codes, messages, files, Ctrl-C.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -199,14 +200,19 @@ impl Drop for Running {
 fn ctrl_c_ends_a_demo_with_the_summary_so_far() {
     let folder = tempfile::tempdir().unwrap();
     let json: PathBuf = folder.path().join("demo.json");
-    let child = Command::new(env!("CARGO_BIN_EXE_robinhood"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_robinhood"))
         .args(["demo", "--seconds", "3600", "--json", json.to_str().unwrap()])
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
+    let mut error = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut child = Running(child);
-    std::thread::sleep(Duration::from_secs(15)); // long enough for the data to be built, on a busy machine too
+    assert!(
+        error.any(|line| line.unwrap().contains("filling the caches")),
+        "the last step before the run"
+    );
+    std::thread::sleep(Duration::from_secs(8)); // requests come
     kill(Pid::from_raw(i32::try_from(child.0.id()).unwrap()), Signal::SIGINT).unwrap();
     let patience = Instant::now();
     let status = loop {

@@ -50,7 +50,11 @@ impl Drop for Scratch {
 
 /// Makes the folder and takes its lock.
 fn own(path: &Path) -> Result<File, TryLockError> {
-    std::fs::create_dir(path).map_err(TryLockError::Error)?;
+    std::fs::create_dir(path).map_err(|error| match error.kind() {
+        // Somebody else's, such as a process with the same number in another container: the next name is free.
+        std::io::ErrorKind::AlreadyExists => TryLockError::WouldBlock,
+        _ => TryLockError::Error(error),
+    })?;
     let lock = File::create_new(path.join(LOCK)).map_err(TryLockError::Error)?;
     lock.try_lock()?;
     // A sweep that came between the two lines above has removed the folder.
