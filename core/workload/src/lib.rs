@@ -24,5 +24,7 @@ pub use spec::{
     BATCH_QUERIES_MAX, BackendKind, BackendSpec, BatchSpec, RequestType, RunLength, Workload,
     WorkloadError,
 };
-pub use trace::{TraceError, TraceOptions, TraceReader, TraceSpeed, TraceWriter};
+pub use trace::{
+    BackendSurvey, Survey, Surveyor, TraceError, TraceOptions, TraceReader, TraceSpeed, TraceWriter,
+};
 pub use zipf::Zipf;

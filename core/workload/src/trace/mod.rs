@@ -7,9 +7,11 @@
 
 mod line;
 mod reader;
+mod survey;
 mod writer;
 
 pub use reader::{TraceOptions, TraceReader, TraceSpeed};
+pub use survey::{BackendSurvey, Survey, Surveyor};
 pub use writer::TraceWriter;
 
 /// A trace that cannot be read, or a line of it.
