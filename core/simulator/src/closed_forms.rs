@@ -16,6 +16,7 @@ use robinhood_workload::{
     Request, RequestType, RunLength, SizeSpec, Workload,
 };
 
+use crate::Options;
 use crate::queue::BackendQueue;
 use crate::world::World;
 
@@ -90,7 +91,7 @@ fn one_backend(servers: u32, utilisation: f64, sigma: f64) -> Workload {
 
 fn world(workload: &Workload, seed: u64) -> World {
     let generator = Generator::new(workload, seed).unwrap();
-    World::new(workload, generator, seed, Sharing::Partitioned)
+    World::new(workload, generator, seed, Sharing::Partitioned, &Options::default())
 }
 
 /// Latencies of requests in mean service times, in the order of completion, after a tenth more that fill the queue.
@@ -149,7 +150,7 @@ fn with_log_normal_service_times_the_mean_wait_is_that_of_pollaczek_and_khinchin
 /// Waits in mean service times at one queue with exponential service times, which workloads do not offer.
 fn waits_with_exponential_service(servers: u32, utilisation: f64, customers: usize) -> Vec<f64> {
     let spec = one_backend(servers, utilisation, 0.0).backends.remove(0);
-    let mut queue = BackendQueue::new(spec, CapacityPath::default(), Instant::ZERO);
+    let mut queue = BackendQueue::new(spec, CapacityPath::default(), Instant::ZERO, false);
     let draws = Draws::new(6).of_request(Purpose::Arrival, u64::from(servers));
     let gap_ns_mean = SERVICE.0 as f64 / (utilisation * f64::from(servers));
     let mut now = Instant::ZERO;

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use robinhood_blocking::Slowest;
-use robinhood_stats::{BackendId, Instant, Nanos};
+use robinhood_stats::{BackendId, Instant};
 use robinhood_workload::{Key, Request};
 
 /// A request that waits.
@@ -31,10 +31,15 @@ pub(crate) struct BatchFlight {
     pub(crate) backend: BackendId,
     pub(crate) queries: u32,
     pub(crate) hits: u32,
-    /// From its issue to its completion or timeout.
-    pub(crate) latency: Nanos,
-    pub(crate) timed_out: bool,
-    /// Keys that go into the cache when it completes.
+    /// When it was sent.
+    pub(crate) issued: Instant,
+    /// How many of its queries will be given up.
+    pub(crate) timeouts: u32,
+    /// Whether its own fetch is given up: the cache gets nothing.
+    pub(crate) is_given_up: bool,
+    /// A fetch whose batch waits for others beyond it and is counted then.
+    pub(crate) is_alone: bool,
+    /// Keys that it fetches and the cache may hold.
     pub(crate) fills: Vec<Key>,
 }
 
@@ -45,8 +50,10 @@ impl Default for BatchFlight {
             backend: BackendId(0),
             queries: 0,
             hits: 0,
-            latency: Nanos::ZERO,
-            timed_out: false,
+            issued: Instant::ZERO,
+            timeouts: 0,
+            is_given_up: false,
+            is_alone: false,
             fills: Vec::new(),
         }
     }

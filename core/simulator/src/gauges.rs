@@ -163,6 +163,7 @@ impl Gauges {
             finished: world.finished,
             queries: world.tallies.iter().map(|tally| tally.queries).sum(),
             timeouts: world.tallies.iter().map(|tally| tally.timeouts).sum(),
+            coalesced: world.coalesced(),
             refused: world.servers.iter().map(|server| server.refused()).sum(),
             backends: self.backends(now, world, control.names()),
             series: Series { latency: latency.clone(), control: self.control.kept.clone() },

@@ -8,6 +8,7 @@
 
 mod app_server;
 mod control;
+mod fetches;
 mod flight;
 mod gauges;
 mod queue;

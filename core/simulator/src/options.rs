@@ -23,6 +23,11 @@ pub struct Options {
     pub p90_objective: Nanos,
     /// Limits at the start in the order of the workload's backends; they sum to the cache of a server. `None`: equal. `static` keeps them.
     pub limits: Option<Vec<Bytes>>,
+    /// Whether a query that misses a key which its application server is fetching already waits for that fetch (a delayed hit) instead of asking the
+    /// backend again. Default: no, as in the paper's testbed.
+    pub coalesce: bool,
+    /// Whether a batch that times out leaves its backend's queue, and frees the server that works on it. Default: no, it is served to the end.
+    pub cancel: bool,
 }
 
 impl Default for Options {
@@ -35,6 +40,8 @@ impl Default for Options {
             p99_objective: Nanos::from_millis(150),
             p90_objective: Nanos::from_millis(50),
             limits: None,
+            coalesce: false,
+            cancel: false,
         }
     }
 }

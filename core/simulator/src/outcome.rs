@@ -39,6 +39,8 @@ pub struct Outcome {
     pub queries: u64,
     /// Queries that were given up in the whole run.
     pub timeouts: u64,
+    /// Queries that waited for a fetch which another request had begun, in the whole run. 0 unless misses are coalesced.
+    pub coalesced: u64,
     /// Objects that were larger than their partition's limit and not cached, in the whole run.
     pub refused: u64,
     /// By backend, in the order of the workload.

@@ -13,11 +13,14 @@ pub(crate) struct BackendQueue {
     capacity: CapacityPath,
     /// Capacity paths count from here.
     measured_from: Instant,
+    /// Whether a batch leaves at its timeout, and frees its server if it has one.
+    cancels: bool,
     /// When each server has finished everything that was given to it.
     free_at: Vec<Instant>,
     busy: Nanos,
     waited: Nanos,
     batches: u64,
+    keys: u64,
 }
 
 /// What the queue decided about a batch.
@@ -25,7 +28,7 @@ pub(crate) struct BackendQueue {
 pub(crate) struct Admission {
     /// When a server begins.
     pub(crate) start: Instant,
-    /// When it is done.
+    /// When it is done, or would be if the batch were not cancelled.
     pub(crate) end: Instant,
 }
 
@@ -35,19 +38,28 @@ pub(crate) struct QueueTotals {
     pub(crate) busy: Nanos,
     pub(crate) waited: Nanos,
     pub(crate) batches: u64,
+    /// Keys that were asked for.
+    pub(crate) keys: u64,
 }
 
 impl BackendQueue {
-    pub(crate) fn new(spec: BackendSpec, capacity: CapacityPath, measured_from: Instant) -> Self {
+    pub(crate) fn new(
+        spec: BackendSpec,
+        capacity: CapacityPath,
+        measured_from: Instant,
+        cancels: bool,
+    ) -> Self {
         let free_at = vec![Instant::ZERO; spec.servers as usize];
         Self {
             spec,
             capacity,
             measured_from,
+            cancels,
             free_at,
             busy: Nanos::ZERO,
             waited: Nanos::ZERO,
             batches: 0,
+            keys: 0,
         }
     }
 
@@ -64,10 +76,14 @@ impl BackendQueue {
         let measured = Instant(start.since(self.measured_from).0);
         let service = service_time(&self.spec, misses, factor, self.capacity.at(measured));
         let end = start + service;
-        self.free_at[server] = end;
-        self.busy += service;
-        self.waited += start.since(now);
+        // Who leaves before a server begins was never there for those behind: their server becomes free when it would have without.
+        let leaves = if self.cancels { now + self.spec.timeout } else { Instant(u64::MAX) };
+        let (from, to) = (start.min(leaves), end.min(leaves));
+        self.free_at[server] = to.max(self.free_at[server]);
+        self.busy += to.since(from);
+        self.waited += from.since(now);
         self.batches += 1;
+        self.keys += u64::from(misses);
         Admission { start, end }
     }
 
@@ -76,7 +92,8 @@ impl BackendQueue {
     }
 
     pub(crate) const fn totals(&self) -> QueueTotals {
-        QueueTotals { busy: self.busy, waited: self.waited, batches: self.batches }
+        let (busy, waited, batches, keys) = (self.busy, self.waited, self.batches, self.keys);
+        QueueTotals { busy, waited, batches, keys }
     }
 }
 
@@ -88,7 +105,7 @@ mod tests {
     fn queue(servers: u32, service: Nanos) -> BackendQueue {
         let mut spec = presets::demo(Nanos::from_secs(60)).backends[0].clone();
         (spec.servers, spec.service, spec.speed, spec.per_key) = (servers, service, 1.0, 0.0);
-        BackendQueue::new(spec, CapacityPath::default(), Instant::ZERO)
+        BackendQueue::new(spec, CapacityPath::default(), Instant::ZERO, false)
     }
 
     const fn ms(millis: u64) -> Instant {
@@ -107,12 +124,28 @@ mod tests {
         assert_eq!(totals.busy, Nanos::from_millis(70));
     }
 
+    /// One server, 10 ms a batch, timeouts of 25 ms. A starts at once. B waits for A and would need from 10 to 40 ms: it is cancelled at 26 ms. C would
+    /// start then, but its timeout ends at 26 ms as well: it never has a server. D comes before B is cancelled and starts at 26 ms.
+    #[test]
+    fn a_cancelled_batch_frees_its_server_and_one_that_never_started_occupies_nothing() {
+        let mut queue = queue(1, Nanos::from_millis(10));
+        (queue.spec.timeout, queue.cancels) = (Nanos::from_millis(25), true);
+        let batches = [(0, 1.0), (1, 3.0), (1, 1.0), (5, 1.0)];
+        let admissions = batches.map(|(at, factor)| queue.handle_batch(ms(at), 1, factor));
+        assert_eq!(admissions[1], Admission { start: ms(10), end: ms(40) });
+        assert_eq!(admissions[2].start, ms(26), "no earlier than its timeout");
+        assert_eq!(admissions[3], Admission { start: ms(26), end: ms(36) });
+        let totals = queue.totals();
+        assert_eq!(totals.busy, Nanos::from_millis(10 + 16 + 4), "D is cancelled at 30 ms");
+        assert_eq!(totals.waited, Nanos::from_millis(9 + 25 + 21));
+    }
+
     #[test]
     fn capacity_counts_at_the_start_of_service() {
         let mut spec = queue(1, Nanos::from_millis(10)).spec;
         spec.servers = 1;
         let path = CapacityPath::new(vec![(ms(15), 1.0), (ms(15), 0.5)]);
-        let mut queue = BackendQueue::new(spec, path, ms(100));
+        let mut queue = BackendQueue::new(spec, path, ms(100), false);
         assert_eq!(queue.handle_batch(ms(110), 1, 1.0).end, ms(120));
         assert_eq!(queue.handle_batch(ms(110), 1, 1.0).end, ms(140));
     }

@@ -59,7 +59,7 @@ impl Simulation {
     ) -> Result<Self, SimulationError> {
         options.validate()?;
         let generator = Generator::new(workload, seed)?;
-        let world = World::new(workload, generator, seed, Control::sharing(policy));
+        let world = World::new(workload, generator, seed, Control::sharing(policy), &options);
         let control = Control::new(workload, policy, &options)?;
         let measured_from = Instant::ZERO + workload.length.warmup;
         let mut simulation = Self {

@@ -11,6 +11,8 @@ use robinhood_workload::{
 use crate::world::{Finished, World};
 use crate::{Options, Outcome, Simulation, static_limits};
 
+mod delayed_hits;
+
 fn backend(name: &str, catalogue: u32, service_ms: u64, servers: u32) -> BackendSpec {
     BackendSpec {
         name: name.parse().unwrap(),
@@ -199,18 +201,23 @@ fn options_that_cannot_work_are_refused() {
     }
 }
 
-/// A world with exact service times: backend `a` 500 ms, `b` 2 ms, one server each, 1 ms of own time.
-fn exact_world() -> World {
+const TIMEOUT: Nanos = Nanos::from_millis(1_200);
+
+/// A world with exact service times: backend `a` 500 ms, `b` 2 ms, one server each but for `a`, 1 ms of own time, and room for all objects.
+fn exact_world(servers_of_a: u32, timeout: Nanos, options: &Options) -> World {
     let mut workload = small();
-    workload.backends =
-        vec![backend("a", 100, 500, 1), backend("b", 100, 2, 1), backend("c", 100, 1, 1)];
+    workload.backends = vec![
+        backend("a", 100, 500, servers_of_a),
+        backend("b", 100, 2, 1),
+        backend("c", 100, 1, 1),
+    ];
     for spec in &mut workload.backends {
-        (spec.sigma, spec.timeout) = (0.0, Nanos::from_millis(1_200));
+        (spec.sigma, spec.timeout) = (0.0, timeout);
     }
     workload.overhead = Nanos::from_millis(1);
     workload.servers = 1;
     let generator = Generator::new(&workload, 1).unwrap();
-    World::new(&workload, generator, 1, Sharing::Shared)
+    World::new(&workload, generator, 1, Sharing::Shared, options)
 }
 
 fn request(due_ms: u64, stages: &[&[(u16, &[u32])]]) -> Request {
@@ -225,8 +232,8 @@ fn request(due_ms: u64, stages: &[&[(u16, &[u32])]]) -> Request {
     request
 }
 
-/// Lets all requests pass and gives latencies in ms in the order of completion.
-fn latencies_ms(world: &mut World, requests: &[Request]) -> Vec<u64> {
+/// Lets all requests pass, in the order of completion.
+fn finish_all(world: &mut World, requests: &[Request]) -> Vec<Finished> {
     let mut finished: Vec<Finished> = Vec::new();
     for request in requests {
         while let Some(done) = world.poll_completion(world.arrival(request.due)) {
@@ -237,12 +244,17 @@ fn latencies_ms(world: &mut World, requests: &[Request]) -> Vec<u64> {
     while let Some(done) = world.poll_completion(Instant(u64::MAX)) {
         finished.extend(done);
     }
-    finished.iter().map(|done| done.latency.0 / 1_000_000).collect()
+    finished
+}
+
+/// Latencies in ms in the order of completion.
+fn latencies_ms(world: &mut World, requests: &[Request]) -> Vec<u64> {
+    finish_all(world, requests).iter().map(|done| done.latency.0 / 1_000_000).collect()
 }
 
 #[test]
 fn a_request_waits_for_its_slowest_batch_and_then_hits() {
-    let mut world = exact_world();
+    let mut world = exact_world(1, TIMEOUT, &Options::default());
     let both: &[(u16, &[u32])] = &[(0, &[1]), (1, &[1, 2])];
     let done = latencies_ms(&mut world, &[request(0, &[both]), request(1_000, &[both])]);
     assert_eq!(done, [501, 1], "a miss of 500 ms, then only own time");
@@ -251,7 +263,7 @@ fn a_request_waits_for_its_slowest_batch_and_then_hits() {
 
 #[test]
 fn concurrent_misses_of_one_key_queue_separately_and_distinct_keys_of_a_batch_cost_a_tenth_more() {
-    let mut world = exact_world();
+    let mut world = exact_world(1, TIMEOUT, &Options::default());
     let one: &[(u16, &[u32])] = &[(0, &[7])];
     let twins: &[(u16, &[u32])] = &[(0, &[8, 8, 9])];
     let done = latencies_ms(
@@ -264,7 +276,7 @@ fn concurrent_misses_of_one_key_queue_separately_and_distinct_keys_of_a_batch_co
 
 #[test]
 fn a_stage_starts_when_the_one_before_is_complete_and_the_long_stage_blocks() {
-    let mut world = exact_world();
+    let mut world = exact_world(1, TIMEOUT, &Options::default());
     let staged = request(0, &[&[(0, &[1])], &[(1, &[1])], &[(2, &[1])]]);
     assert_eq!(latencies_ms(&mut world, &[staged]), [504]);
     let delta = world.servers[0].recorder().take_delta(Nanos::ZERO);
@@ -275,7 +287,7 @@ fn a_stage_starts_when_the_one_before_is_complete_and_the_long_stage_blocks() {
 
 #[test]
 fn a_timeout_ends_the_request_fills_nothing_and_keeps_the_server() {
-    let mut world = exact_world();
+    let mut world = exact_world(1, TIMEOUT, &Options::default());
     let key = |key: &'static [u32]| -> [(u16, &'static [u32]); 1] { [(0, key)] };
     let requests: Vec<Request> =
         [(0, key(&[1])), (0, key(&[2])), (0, key(&[3])), (1_210, key(&[4])), (9_000, key(&[3]))]
@@ -292,7 +304,7 @@ fn a_timeout_ends_the_request_fills_nothing_and_keeps_the_server() {
 fn littles_law_holds() {
     let workload = small();
     let generator = Generator::new(&workload, 5).unwrap();
-    let mut world = World::new(&workload, generator, 5, Sharing::Partitioned);
+    let mut world = World::new(&workload, generator, 5, Sharing::Partitioned, &Options::default());
     let mut request = Request::new();
     // The world counts a request as waiting from its first query on: its own time is not in the sum.
     let (mut waited_s, mut finished) = (0.0, 0_u32);

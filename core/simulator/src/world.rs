@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: the simulation hands in requests and lets time pass; finished requests come out through [`Finished`]. What happens:
 //! a request arrives, its own time passes, its first stage is looked up; misses queue at their backends; everything else happens at completion: fills,
-//! statistics, the next stage or the report. Concurrent misses of one key are separate, as in the paper's testbed. A batch that times out
-//! ends its queries then and fills nothing, but keeps its server to the end.
+//! statistics, the next stage or the report. Concurrent misses of one key are separate, as in the paper's testbed, or coalesced by option. A batch
+//! that times out ends its queries then and fills nothing, but keeps its server to the end unless timeouts cancel.
 
 use robinhood_blocking::{BatchRecord, Report, Slowest};
 use robinhood_cache::Sharing;
@@ -13,7 +13,9 @@ use robinhood_workload::{
 };
 
 use crate::app_server::{AppServer, Handles, name_ranks};
-use crate::flight::Flights;
+use crate::fetches::{Fetch, Fetches, Joined};
+use crate::flight::{BatchFlight, Flights};
+use crate::options::Options;
 use crate::queue::BackendQueue;
 
 /// A request that is answered.
@@ -40,6 +42,9 @@ pub(crate) struct World {
     pub(crate) generator: Generator,
     handles: Handles,
     flights: Flights,
+    /// Keys on their way, when misses are coalesced.
+    fetches: Option<Fetches>,
+    cancels: bool,
     name_ranks: Vec<u16>,
     draws: Draws,
     overhead: Nanos,
@@ -53,6 +58,7 @@ impl World {
         generator: Generator,
         seed: u64,
         sharing: Sharing,
+        options: &Options,
     ) -> Self {
         let draws = Draws::new(seed);
         let handles = Handles::new(workload);
@@ -61,7 +67,7 @@ impl World {
         let queue = |(id, spec): (usize, &robinhood_workload::BackendSpec)| {
             let backend = BackendId(id as u16);
             let path = workload.capacities[id].path(draws, backend, workload.length.measured);
-            BackendQueue::new(spec.clone(), path, measured_from)
+            BackendQueue::new(spec.clone(), path, measured_from, options.cancel)
         };
         Self {
             servers: (0..workload.servers).map(server).collect(),
@@ -70,6 +76,8 @@ impl World {
             generator,
             handles,
             flights: Flights::default(),
+            fetches: options.coalesce.then(Fetches::default),
+            cancels: options.cancel,
             name_ranks: name_ranks(workload.names()),
             draws,
             overhead: workload.overhead,
@@ -117,6 +125,11 @@ impl World {
     pub(crate) fn poll_completion(&mut self, now: Instant) -> Option<Option<Finished>> {
         let (at, batch) = self.flights.pop_until(now)?;
         Some(self.handle_completion(at, batch))
+    }
+
+    /// Queries that waited for a fetch that another request had begun.
+    pub(crate) fn coalesced(&self) -> u64 {
+        self.fetches.as_ref().map_or(0, Fetches::joined)
     }
 
     /// Requests that wait.
@@ -183,7 +196,41 @@ impl World {
             );
             return false;
         }
-        if sent.fills.len() > 1 {
+        let (app_server, deadline) =
+            (flight.app_server, now + self.queues[backend.index()].spec().timeout);
+        let joined = self.fetches.as_mut().map_or(Joined::default(), |fetches| {
+            let may_join = |key| is_cacheable(key, request, batch);
+            fetches.join((app_server, backend), deadline, &mut sent.fills, may_join)
+        });
+        (sent.request, sent.backend, sent.queries, sent.hits) = (slot, backend, queries, hits);
+        (sent.issued, sent.timeouts) = (now, joined.timeouts);
+        (sent.is_given_up, sent.is_alone) = (false, false);
+        let mut end = joined.end;
+        if !sent.fills.is_empty() {
+            end = self.fetch(now, batch_slot, request, stage, batch);
+        }
+        if joined.end > end {
+            self.wait_for_others(batch_slot, end);
+            end = joined.end;
+        }
+        self.flights.push(end, batch_slot);
+        true
+    }
+
+    /// Asks the backend for the missing keys of a batch. When the fetch is complete or given up.
+    #[inline]
+    fn fetch(
+        &mut self,
+        now: Instant,
+        batch_slot: u32,
+        request: &Request,
+        stage: usize,
+        batch: &Batch,
+    ) -> Instant {
+        let backend = batch.backend;
+        let sent = self.flights.batches.slot(batch_slot);
+        let asked = sent.fills.len() as u32;
+        if asked > 1 {
             sent.fills.sort_unstable();
             sent.fills.dedup();
         }
@@ -191,18 +238,35 @@ impl World {
         let factor =
             service_factor(self.draws, request.index, stage as u64, backend, queue.spec().sigma);
         let admission = queue.handle_batch(now, sent.fills.len() as u32, factor);
-        let whole = admission.end.since(now);
-        sent.timed_out = whole > queue.spec().timeout;
-        sent.latency = whole.min(queue.spec().timeout);
-        (sent.request, sent.backend, sent.queries, sent.hits) = (slot, backend, queries, hits);
-        if sent.timed_out {
-            sent.fills.clear();
-        } else {
-            keep_cacheable(&mut sent.fills, request, batch);
+        let deadline = now + queue.spec().timeout;
+        if admission.end > deadline {
+            sent.timeouts += asked;
+            sent.is_given_up = true;
         }
-        let end = now + sent.latency;
-        self.flights.push(end, batch_slot);
-        true
+        keep_cacheable(&mut sent.fills, request, batch);
+        let end = admission.end.min(deadline);
+        if let Some(fetches) = &mut self.fetches {
+            let is_answered = !(sent.is_given_up && self.cancels);
+            let fetch = Fetch { end: if is_answered { admission.end } else { end }, is_answered };
+            fetches.begin(request.app_server, backend, &sent.fills, fetch);
+        }
+        end
+    }
+
+    /// The fetch of a batch, if it has one, ends at `fetch_end`, before those that the batch has joined: it goes on alone.
+    fn wait_for_others(&mut self, batch_slot: u32, fetch_end: Instant) {
+        let batch = self.flights.batches.slot(batch_slot);
+        if batch.fills.is_empty() {
+            return;
+        }
+        let alone = BatchFlight {
+            is_alone: true,
+            fills: std::mem::take(&mut batch.fills),
+            ..batch.clone()
+        };
+        let alone_slot = self.flights.batches.take();
+        *self.flights.batches.slot(alone_slot) = alone;
+        self.flights.push(fetch_end, alone_slot);
     }
 
     /// Counts a batch that is complete, for its request and its backend.
@@ -221,21 +285,19 @@ impl World {
 
     fn handle_completion(&mut self, now: Instant, batch_slot: u32) -> Option<Finished> {
         let batch = self.flights.batches.slot(batch_slot);
-        let (slot, backend) = (batch.request, batch.backend);
-        let timeouts = if batch.timed_out { batch.queries - batch.hits } else { 0 };
+        let (slot, backend, is_alone) = (batch.request, batch.backend, batch.is_alone);
         let record = BatchRecord {
             queries: batch.queries,
             hits: batch.hits,
-            timeouts,
-            latency: Some(batch.latency),
+            timeouts: batch.timeouts,
+            latency: Some(now.since(batch.issued)),
             failures: 0,
         };
-        let server = usize::from(self.flights.requests.slot(slot).app_server);
-        for &key in &self.flights.batches.slot(batch_slot).fills {
-            let bytes = self.generator.value_bytes(backend, key);
-            self.servers[server].fill(&self.handles, backend, key, bytes);
-        }
+        self.end_fetch(batch_slot);
         self.flights.batches.give_back(batch_slot);
+        if is_alone {
+            return None;
+        }
         self.record_batch(slot, backend, record);
         let flight = self.flights.requests.slot(slot);
         flight.outstanding -= 1;
@@ -251,6 +313,23 @@ impl World {
         finished
     }
 
+    /// Puts what a batch has fetched into the cache.
+    #[inline]
+    fn end_fetch(&mut self, batch_slot: u32) {
+        let batch = self.flights.batches.slot(batch_slot);
+        let app_server = self.flights.requests.slot(batch.request).app_server;
+        if let Some(fetches) = &mut self.fetches {
+            fetches.end(app_server, batch.backend, &batch.fills);
+        }
+        if batch.is_given_up {
+            return;
+        }
+        for &key in &batch.fills {
+            let bytes = self.generator.value_bytes(batch.backend, key);
+            self.servers[usize::from(app_server)].fill(&self.handles, batch.backend, key, bytes);
+        }
+    }
+
     fn finish(&mut self, now: Instant, slot: u32) -> Finished {
         let flight = self.flights.requests.slot(slot);
         let latency = now.since(flight.due);
@@ -264,9 +343,13 @@ impl World {
 
 /// Leaves the keys whose objects the cache may hold.
 fn keep_cacheable(fills: &mut Vec<Key>, request: &Request, batch: &Batch) {
-    let (keys, cacheable) = (request.keys(batch), request.cacheable(batch));
-    if !cacheable.iter().all(|&cacheable| cacheable) {
-        let may = |fill: &Key| keys.iter().zip(cacheable).any(|(key, &c)| c && key == fill);
-        fills.retain(may);
+    if !request.cacheable(batch).iter().all(|&cacheable| cacheable) {
+        fills.retain(|&key| is_cacheable(key, request, batch));
     }
+}
+
+/// Whether the cache may hold the object of a key of the batch.
+fn is_cacheable(key: Key, request: &Request, batch: &Batch) -> bool {
+    let mut queries = request.keys(batch).iter().zip(request.cacheable(batch));
+    queries.any(|(&other, &cacheable)| cacheable && other == key)
 }
