@@ -9,6 +9,7 @@ use robinhood_stats::{Bytes, Nanos, Rate};
 use robinhood_workload::presets::Scale;
 
 use crate::values::{self, Policies, Seeds};
+use crate::workload::WorkloadArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// The same system in virtual time: hours of traffic in seconds
     Simulate(SimulateArgs),
+    /// Workloads as files and request streams
+    Workload(WorkloadArgs),
 }
 
 const DEMO_EXAMPLES: &str = "\

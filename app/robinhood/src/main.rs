@@ -9,6 +9,7 @@ mod simulate;
 mod svg;
 mod table;
 mod values;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Simulate(args) => simulate::run(&args),
+        cli::Command::Workload(args) => workload::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -33,6 +33,16 @@ fn read_json(path: &Path) -> Value {
 }
 
 #[test]
+fn the_list_of_workloads_has_every_preset() {
+    let output = robinhood(&["workload", "list"]);
+    assert!(output.status.success());
+    let list = String::from_utf8(output.stdout).unwrap();
+    for name in robinhood_workload::presets::NAMES {
+        assert!(list.lines().any(|line| line.starts_with(name)), "{name} is not in\n{list}");
+    }
+}
+
+#[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
     let cases: [(&[&str], &str); 14] = [
         (&["demo", "--budget", "24"], "has no unit"),

@@ -47,6 +47,12 @@ pub struct UnknownPreset {
     pub name: String,
 }
 
+impl UnknownPreset {
+    fn new(name: &str) -> Self {
+        Self { name: name.chars().take(64).collect() }
+    }
+}
+
 /// The preset with this name. `demo` has one size: the scale does not change it, and it has its default length.
 pub fn by_name(name: &str, scale: Scale) -> Result<Workload, UnknownPreset> {
     let variant = |variant| Ok(onerf_variant(scale, variant));
@@ -58,8 +64,24 @@ pub fn by_name(name: &str, scale: Scale) -> Result<Workload, UnknownPreset> {
         "b1-fast" => variant(Variant::Backend1Fast),
         "random" => variant(Variant::Random),
         "demo" => Ok(demo(DEMO_LENGTH)),
-        _ => Err(UnknownPreset { name: name.chars().take(64).collect() }),
+        _ => Err(UnknownPreset::new(name)),
     }
+}
+
+/// What a preset shows, in one line.
+pub fn summary(name: &str) -> Result<&'static str, UnknownPreset> {
+    Ok(match name {
+        "onerf" => {
+            "20 backends, 26.7 queries a request; backends 6, 5, 1 and 8 get slow one after the other"
+        }
+        "b7-slow" => "as `onerf`; backend 7 loses three quarters of its capacity over 150 minutes",
+        "b7-fast" => "as `onerf`; backend 7 loses three quarters of its capacity over 50 minutes",
+        "b1-slow" => "as `onerf`; backend 1 loses half of its capacity over 150 minutes",
+        "b1-fast" => "as `onerf`; backend 1 loses half of its capacity over 50 minutes",
+        "random" => "as `onerf`; the capacities of backends 1, 5, 6 and 8 walk at random",
+        "demo" => "6 backends that two cores serve live; three of them get slow after a calm third",
+        _ => return Err(UnknownPreset::new(name)),
+    })
 }
 
 /// The workload on which limits that are to be kept for ever are learned: the paper takes those of its main experiment for all the others, which
@@ -120,6 +142,7 @@ mod tests {
         for name in NAMES {
             let workload = by_name(name, Scale::EIGHTH).unwrap();
             assert_eq!(workload.name, name);
+            assert!(summary(name).unwrap().len() <= 100, "{name}: one line of a terminal");
             assert_eq!(workload.validate(), Ok(()), "{name}");
         }
     }
