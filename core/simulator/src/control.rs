@@ -14,12 +14,14 @@ use robinhood_workload::Workload;
 use crate::SimulationError;
 use crate::app_server::AppServer;
 use crate::options::Options;
+use crate::reports::ReportPath;
 use crate::slopes::Slopes;
 use crate::world::World;
 
 /// Collector and controllers.
 pub(crate) struct Control {
     collector: Collector,
+    reports: ReportPath,
     /// One for each application server; none when the cache is shared.
     controllers: Vec<Controller>,
     names: BackendTable,
@@ -51,6 +53,7 @@ impl Control {
     pub(crate) fn new(
         workload: &Workload,
         kind: PolicyKind,
+        seed: u64,
         options: &Options,
     ) -> Result<Self, SimulationError> {
         let period = options.scaled(options.period);
@@ -71,6 +74,7 @@ impl Control {
         }
         Ok(Self {
             collector,
+            reports: ReportPath::new(seed, options),
             controllers,
             names,
             limits,
@@ -98,12 +102,15 @@ impl Control {
         }
     }
 
-    /// Takes the deltas of the slot that ends now.
+    /// Sends the deltas of the slot that ends now, and takes those that have arrived.
     pub(crate) fn handle_slot(&mut self, now: Instant, world: &mut World) {
-        let age = Nanos(self.slot.0 / 2);
-        for server in &mut world.servers {
-            let delta = server.recorder().take_delta(age);
-            self.collector.handle_delta(now, &delta).expect("a delta in its turn is counted");
+        let age = Nanos(self.slot.0 / 2) + self.reports.delay();
+        let slot = now.0 / self.slot.0;
+        for (number, server) in (0..).zip(&mut world.servers) {
+            self.reports.send(now, slot, number, server.recorder().take_delta(age));
+        }
+        while let Some((at, delta)) = self.reports.poll_arrival(now) {
+            self.collector.handle_delta(at, &delta).expect("a delta in its turn is counted");
         }
     }
 

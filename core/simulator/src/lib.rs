@@ -12,6 +12,7 @@ mod fetches;
 mod flight;
 mod gauges;
 mod queue;
+mod reports;
 mod slopes;
 mod world;
 

@@ -28,6 +28,10 @@ pub struct Options {
     pub coalesce: bool,
     /// Whether a batch that times out leaves its backend's queue, and frees the server that works on it. Default: no, it is served to the end.
     pub cancel: bool,
+    /// How long a delta is under way from its application server to the collector, up to 100 control periods. Virtual time: the time scale does not divide it. Default: 0.
+    pub report_delay: Nanos,
+    /// Share of the deltas that is lost, 0 to 1, drawn by the run's seed. Default: 0.
+    pub report_loss: f64,
 }
 
 impl Default for Options {
@@ -42,11 +46,15 @@ impl Default for Options {
             limits: None,
             coalesce: false,
             cancel: false,
+            report_delay: Nanos::ZERO,
+            report_loss: 0.0,
         }
     }
 }
 
 impl Options {
+    /// The longest that a delta may be under way. The collector's window reaches further back, so that it is still counted.
+    const REPORT_DELAY_PERIODS_MAX: u64 = 100;
     /// Slots of the blocking statistics in a control period.
     pub(crate) const SLOTS_PER_PERIOD: u32 = 5;
 
@@ -91,6 +99,14 @@ impl Options {
                 step.to_string(),
                 "above 0, up to the window, at least 1/10000 of it",
             );
+        }
+        let delay_max = Nanos(self.scaled(self.period).0 * Self::REPORT_DELAY_PERIODS_MAX);
+        if self.report_delay > delay_max {
+            let found = self.report_delay.to_string();
+            return error("report_delay", found, "up to 100 control periods");
+        }
+        if !(0.0..=1.0).contains(&self.report_loss) {
+            return error("report_loss", self.report_loss.to_string(), "a share from 0 to 1");
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Simulation {
         options.validate()?;
         let generator = Generator::new(workload, seed)?;
         let world = World::new(workload, generator, seed, Control::sharing(policy), &options);
-        let control = Control::new(workload, policy, &options)?;
+        let control = Control::new(workload, policy, seed, &options)?;
         let measured_from = Instant::ZERO + workload.length.warmup;
         let mut simulation = Self {
             workload: workload.name.clone(),

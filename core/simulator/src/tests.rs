@@ -12,6 +12,7 @@ use crate::world::{Finished, World};
 use crate::{Options, Outcome, Simulation, static_limits};
 
 mod delayed_hits;
+mod report_path;
 
 fn backend(name: &str, catalogue: u32, service_ms: u64, servers: u32) -> BackendSpec {
     BackendSpec {
@@ -196,6 +197,9 @@ fn options_that_cannot_work_are_refused() {
     for options in [
         Options { time_scale: 0.0, ..Options::default() },
         Options { slo_step: Nanos::from_secs(61), ..Options::default() },
+        Options { report_delay: Nanos::from_secs(501), ..Options::default() },
+        Options { report_loss: 1.1, ..Options::default() },
+        Options { report_loss: f64::NAN, ..Options::default() },
     ] {
         assert!(Simulation::new(&small(), PolicyKind::Shared, 1, options).is_err());
     }

@@ -33,6 +33,8 @@ pub enum Purpose {
     Capacity = 9,
     /// The place of a traced request inside its time step.
     TraceSpread = 10,
+    /// Whether the report of an application server is lost.
+    ReportLoss = 11,
 }
 
 /// The source of all draws of one run.
