@@ -1,5 +1,6 @@
 //! The commands and their flags, as typed. What they mean is decided where each command runs.
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -107,7 +108,7 @@ pub(crate) struct SimulateArgs {
     /// One seed, a range with both ends or a list
     #[arg(long, default_value = "1", value_name = "SEEDS")]
     pub(crate) seed: Seeds,
-    /// Length of the run with its warm-up, with unit [default: the preset's]
+    /// Length of the run with its warm-up, with unit, before --time-scale, as in 4h or 90m [default: the preset's]
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
     /// Part at the start that is not measured, with unit [default: the preset's]
@@ -116,9 +117,24 @@ pub(crate) struct SimulateArgs {
     /// Cache of each application server, with unit [default: the preset's]
     #[arg(long, value_name = "BYTES")]
     pub(crate) budget: Option<Bytes>,
-    /// Objective for the request P99, with unit [default: the preset's]
+    /// Objective for the request P99 (or what --percentile says), with unit [default: 150ms; of `demo` 1.5 times what `shared` shows at the start]
     #[arg(long, value_name = "TIME")]
     pub(crate) slo: Option<Nanos>,
+    /// Second objective, for the request P90, with unit [default: 50ms]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) slo_p90: Option<Nanos>,
+    /// Third objective, for the request P50, with unit [default: 17ms]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) slo_p50: Option<Nanos>,
+    /// Percentile that the objective and the tail band of the policies go by; the band reaches by half of what lies above it to both sides
+    #[arg(long, default_value_t = 99.0, value_name = "P", value_parser = values::percentile)]
+    pub(crate) percentile: f64,
+    /// Run so many times faster: times of the workload and of the control loop are divided by it, traffic and latencies are not
+    #[arg(long, default_value_t = 1.0, value_name = "X", value_parser = values::time_scale)]
+    pub(crate) time_scale: f64,
+    /// Runs at once; the results do not depend on it [default: as many as there are cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroU16>,
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

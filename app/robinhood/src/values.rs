@@ -23,6 +23,23 @@ pub(crate) fn rate_above_zero(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// `99.9`: a percentile that an objective can go by.
+pub(crate) fn percentile(text: &str) -> Result<f64, String> {
+    let mistake = || {
+        format!(
+            "`{text}` is no percentile of a tail: write a number from 50 to 99.99, as in `99.9`"
+        )
+    };
+    text.parse().ok().filter(|p| (50.0..=99.99).contains(p)).ok_or_else(mistake)
+}
+
+/// `10`: how many times faster a run goes.
+pub(crate) fn time_scale(text: &str) -> Result<f64, String> {
+    let mistake =
+        || format!("`{text}` is no time scale: write a number above 0 and up to 1000, as in `10`");
+    text.parse().ok().filter(|&x| x > 0.0 && x <= 1_000.0).ok_or_else(mistake)
+}
+
 impl FromStr for Seeds {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {

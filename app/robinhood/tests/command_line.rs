@@ -44,7 +44,7 @@ fn the_list_of_workloads_has_every_preset() {
 
 #[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["demo", "--budget", "24"], "has no unit"),
         (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
         (&["demo", "--seconds", "0"], "10..=3600"),
@@ -59,6 +59,11 @@ fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
         (&["simulate", "--scale", "0"], "not a scale"),
         (&["simulate", "--duration", "5"], "has no unit"),
         (&["simulate", "--seed", "3..1"], "does not name seeds"),
+        (&["simulate", "--percentile", "100"], "no percentile of a tail"),
+        (&["simulate", "--percentile", "0.99"], "no percentile of a tail"),
+        (&["simulate", "--time-scale", "0"], "no time scale"),
+        (&["simulate", "--threads", "0"], "invalid value '0'"),
+        (&["simulate", "--duration", "1h"], "does not go beyond the warm-up"),
     ];
     for (arguments, message) in cases {
         let (code, error) = refused(arguments);
@@ -143,6 +148,33 @@ fn equal_seeds_simulate_to_equal_bytes() {
         assert!(document["policies"]["robinhood"][key].is_u64(), "{key}");
     }
     assert!(document.get("timing").is_none());
+}
+
+#[test]
+fn the_percentile_and_the_time_scale_change_what_is_measured_and_how_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, more: &[&str]| {
+        let path = folder.path().join(name);
+        let arguments =
+            ["simulate", "--workload", "demo", "--policy", "shared", "--duration", "30s"];
+        let files = ["--slo", "40ms", "--json", path.to_str().unwrap()];
+        let output = robinhood(&[&arguments[..], &files, more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        read_json(&path)
+    };
+    let (p99, p95) = (run("99.json", &[]), run("95.json", &["--percentile", "95"]));
+    let figure =
+        |document: &Value, key: &str| document["policies"]["shared"][key].as_f64().unwrap();
+    assert!(figure(&p95, "slo_violation_ratio") < figure(&p99, "slo_violation_ratio"));
+    assert!(figure(&p95, "tail_worst_ms") < figure(&p99, "tail_worst_ms"));
+    assert_eq!(
+        p95["policies"]["shared"]["p99_worst_ms"],
+        p99["policies"]["shared"]["p99_worst_ms"]
+    );
+    let fast = run("fast.json", &["--time-scale", "2"]);
+    assert_eq!((&fast["time_scale"], &fast["measured_seconds"]), (&20.0.into(), &15.0.into()));
+    let requests = |document: &Value| figure(document, "requests");
+    assert!((requests(&p99) / requests(&fast) - 2.0).abs() < 0.1);
 }
 
 #[test]

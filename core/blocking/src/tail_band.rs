@@ -40,6 +40,21 @@ impl Default for Band {
 }
 
 impl Band {
+    /// The band around a percentile other than the paper's: half of what lies above it, to both sides. P98.5 to P99.5 for 99, P99.85 to P99.95 for
+    /// 99.9, P25 to P75 for 50.
+    ///
+    /// # Panics
+    /// When `percentile` is not from 50 to below 100.
+    pub fn around_percentile(percentile: f64) -> Self {
+        assert!((50.0..100.0).contains(&percentile), "{percentile} is no percentile of a tail");
+        let above = 100.0 - percentile;
+        Self {
+            low: (100.0 - 1.5 * above) / 100.0,
+            high: (100.0 - 0.5 * above) / 100.0,
+            weight: 1.0,
+        }
+    }
+
     /// Checks a list of bands that came from outside.
     ///
     /// # Errors
@@ -133,4 +148,21 @@ pub(crate) fn shares(columns: &[u64], squares: impl Fn(usize) -> f64, bands: &[B
         result.requests = sum * sum / sum_of_squares;
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_band_around_the_p99_is_the_papers_and_others_keep_its_proportions() {
+        assert_eq!(Band::around_percentile(99.0), Band::default());
+        for (percentile, low, high) in
+            [(99.9, 0.9985, 0.9995), (95.0, 0.925, 0.975), (50.0, 0.25, 0.75)]
+        {
+            let band = Band::around_percentile(percentile);
+            assert!((band.low - low).abs() < 1e-12 && (band.high - high).abs() < 1e-12, "{band:?}");
+            assert_eq!(Band::check_all(&[band]), Ok(()));
+        }
+    }
 }

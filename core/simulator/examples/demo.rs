@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let outcomes =
             [run(PolicyKind::Shared)?, run(PolicyKind::Equal)?, run(PolicyKind::Robinhood)?];
         let calm = |outcome: &Outcome| {
-            outcome.p99_median_between(0.0, seconds as f64 / 3.0).unwrap_or(Nanos::ZERO)
+            outcome.tail_median_between(0.0, seconds as f64 / 3.0).unwrap_or(Nanos::ZERO)
         };
         let objective = Nanos(calm(&outcomes[0]).0 * OBJECTIVE_FACTOR / 2);
         let violations = outcomes.each_ref().map(|o| 100.0 * o.violation_ratio(objective));

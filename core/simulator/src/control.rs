@@ -3,7 +3,7 @@
 //! Place in the flow: takes what the servers report each slot, and once a period lets every controller move the limits of its cache. The same
 //! state machines as in live runs, driven by virtual time. Shrinks are carried out at once, so that a grow of the same period finds its bytes free.
 
-use robinhood_blocking::{Collector, CollectorConfig, Snapshot};
+use robinhood_blocking::{Band, Collector, CollectorConfig, Snapshot};
 use robinhood_cache::{PartitionId, Sharing};
 use robinhood_controller::{
     Allocation, Controller, ControllerConfig, Mode, PartitionUsage, PolicyKind,
@@ -165,6 +165,7 @@ fn collector_config(workload: &Workload, options: &Options) -> CollectorConfig {
     let config = CollectorConfig {
         period: options.period,
         slots_per_period: Options::SLOTS_PER_PERIOD,
+        bands: vec![Band::around_percentile(options.percentile)],
         senders_max: usize::from(workload.servers),
         ..CollectorConfig::default()
     };

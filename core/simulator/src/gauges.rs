@@ -66,7 +66,7 @@ impl Gauges {
         let (window, step) = (options.scaled(options.slo_window), options.scaled(options.slo_step));
         Self {
             measured_from,
-            slo: SloMeter::new(Instant::ZERO, window, step),
+            slo: SloMeter::new(Instant::ZERO, window, step).with_tail(options.percentile / 100.0),
             latency: Thinned::new(),
             control: Thinned::new(),
             periods: 0,
@@ -99,6 +99,7 @@ impl Gauges {
                     p50_ms: seen.p50.as_millis_f64(),
                     p90_ms: seen.p90.as_millis_f64(),
                     p99_ms: seen.p99.as_millis_f64(),
+                    tail_ms: seen.tail.as_millis_f64(),
                 });
             }
         }
@@ -142,20 +143,24 @@ impl Gauges {
     ) -> Outcome {
         let (workload, policy, seed, requests) = run;
         let latency = &self.latency.kept;
+        let tails = || latency.iter().map(|point| point.tail_ms);
         let p99s = || latency.iter().map(|point| point.p99_ms);
         Outcome {
             workload: workload.to_owned(),
             policy,
             seed,
             complete: true,
-            slo_violation_ratio: share(latency, |p| {
-                p.p99_ms > options.p99_objective.as_millis_f64()
-            }),
+            slo_violation_ratio: share(latency, |p| p.tail_ms > options.objective.as_millis_f64()),
+            tail_worst_ms: tails().fold(0.0, f64::max),
+            tail_median_ms: median(tails().collect()).unwrap_or(0.0),
             p99_worst_ms: p99s().fold(0.0, f64::max),
             p99_mean_ms: ratio(p99s().sum(), latency.len() as f64),
             p99_median_ms: median(p99s().collect()).unwrap_or(0.0),
             p90_violation_ratio: share(latency, |p| {
                 p.p90_ms > options.p90_objective.as_millis_f64()
+            }),
+            p50_violation_ratio: share(latency, |p| {
+                p.p50_ms > options.p50_objective.as_millis_f64()
             }),
             dominant_rbc_share_mean: ratio(self.dominant_share_sum, self.periods as f64),
             bytes_moved: control.bytes_moved().0,

@@ -17,10 +17,16 @@ pub struct Options {
     pub slo_window: Nanos,
     /// Time between two observations of the service level at time scale 1. Default 5 s.
     pub slo_step: Nanos,
-    /// A P99 above this violates the objective. Default 150 ms.
-    pub p99_objective: Nanos,
+    /// The percentile that the objective and the tail band of the policies go by, from 50 to 99.99. Default 99. The band reaches by half of what
+    /// lies above it to both sides.
+    pub percentile: f64,
+    /// The objective: a percentile above it violates. Default 150 ms.
+    pub objective: Nanos,
     /// A P90 above this violates the second objective. Default 50 ms.
     pub p90_objective: Nanos,
+    /// A P50 above this violates the third objective. Default 17 ms: the paper names none, and this is to its objective for the P90 as that is to
+    /// the one for the P99.
+    pub p50_objective: Nanos,
     /// Limits at the start in the order of the workload's backends; they sum to the cache of a server. `None`: equal. `static` keeps them.
     pub limits: Option<Vec<Bytes>>,
     /// Whether a query that misses a key which its application server is fetching already waits for that fetch (a delayed hit) instead of asking the
@@ -41,8 +47,10 @@ impl Default for Options {
             period: Nanos::from_secs(5),
             slo_window: Nanos::from_secs(60),
             slo_step: Nanos::from_secs(5),
-            p99_objective: Nanos::from_millis(150),
+            percentile: 99.0,
+            objective: Nanos::from_millis(150),
             p90_objective: Nanos::from_millis(50),
+            p50_objective: Nanos::from_millis(17),
             limits: None,
             coalesce: false,
             cancel: false,
@@ -55,6 +63,8 @@ impl Default for Options {
 impl Options {
     /// The longest that a delta may be under way. The collector's window reaches further back, so that it is still counted.
     const REPORT_DELAY_PERIODS_MAX: u64 = 100;
+    /// Beyond it a window of a minute holds too few requests to tell.
+    const PERCENTILE_MAX: f64 = 99.99;
     /// Slots of the blocking statistics in a control period.
     pub(crate) const SLOTS_PER_PERIOD: u32 = 5;
 
@@ -91,6 +101,10 @@ impl Options {
         if !(self.time_scale > 0.0 && self.time_scale <= 1_000.0) {
             let found = self.time_scale.to_string();
             return error("time_scale", found, "a number above 0 and up to 1000");
+        }
+        if !(50.0..=Self::PERCENTILE_MAX).contains(&self.percentile) {
+            let found = self.percentile.to_string();
+            return error("percentile", found, "a number from 50 to 99.99");
         }
         let (window, step) = (self.scaled(self.slo_window), self.scaled(self.slo_step));
         if step == Nanos::ZERO || step > window || window.0 / step.0 > 10_000 {

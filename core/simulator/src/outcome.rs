@@ -17,8 +17,13 @@ pub struct Outcome {
     pub seed: u64,
     /// Whether the run reached its end; if not, the numbers cover what there is.
     pub complete: bool,
-    /// Share of P99 observations above the objective, 0 to 1.
+    /// Share of observations in which the percentile of the objective (the P99 unless [`crate::Options::percentile`] says another) is above it, 0
+    /// to 1.
     pub slo_violation_ratio: f64,
+    /// The highest observation of that percentile, ms.
+    pub tail_worst_ms: f64,
+    /// Median of its observations, ms.
+    pub tail_median_ms: f64,
     /// The highest P99 observation, ms.
     pub p99_worst_ms: f64,
     /// Mean of the P99 observations, ms.
@@ -27,6 +32,8 @@ pub struct Outcome {
     pub p99_median_ms: f64,
     /// Share of P90 observations above the second objective, 0 to 1.
     pub p90_violation_ratio: f64,
+    /// Share of P50 observations above the third objective, 0 to 1.
+    pub p50_violation_ratio: f64,
     /// Mean over control periods of the largest backend's share of the RBC, 0 to 1.
     pub dominant_rbc_share_mean: f64,
     /// Bytes granted by the controllers of all servers together, warm-up included.
@@ -88,6 +95,8 @@ pub struct LatencyPoint {
     pub p90_ms: f64,
     /// P99 over the window, ms.
     pub p99_ms: f64,
+    /// The percentile of the objective over the window, ms.
+    pub tail_ms: f64,
 }
 
 /// One state of the control loop.
@@ -102,17 +111,16 @@ pub struct ControlPoint {
 }
 
 impl Outcome {
-    /// Share of P99 observations above another objective.
+    /// Share of observations of the objective's percentile above another objective.
     pub fn violation_ratio(&self, objective: Nanos) -> f64 {
-        share(&self.series.latency, |point| point.p99_ms > objective.as_millis_f64())
+        share(&self.series.latency, |point| point.tail_ms > objective.as_millis_f64())
     }
 
-    /// Median of the P99 observations between two moments of the measured part; `None` when there are none.
-    pub fn p99_median_between(&self, from_s: f64, to_s: f64) -> Option<Nanos> {
+    /// Median of the observations of the objective's percentile between two moments of the measured part; `None` when there are none.
+    pub fn tail_median_between(&self, from_s: f64, to_s: f64) -> Option<Nanos> {
         let inside = |point: &&LatencyPoint| (from_s..to_s).contains(&point.at_s);
-        let p99s: Vec<f64> =
-            self.series.latency.iter().filter(inside).map(|point| point.p99_ms).collect();
-        median(p99s).map(|ms| Nanos::from_secs_f64(ms / 1e3))
+        let tails = self.series.latency.iter().filter(inside).map(|point| point.tail_ms);
+        median(tails.collect()).map(|ms| Nanos::from_secs_f64(ms / 1e3))
     }
 }
 

@@ -18,7 +18,7 @@ fn run(policy: PolicyKind, seed: u64) -> Outcome {
 fn shared_violates_and_robinhood_hardly_does_by_an_objective_that_the_calm_third_sets() {
     for seed in 1..=2 {
         let (shared, robinhood) = (run(PolicyKind::Shared, seed), run(PolicyKind::Robinhood, seed));
-        let calm = |outcome: &Outcome| outcome.p99_median_between(0.0, 40.0).unwrap();
+        let calm = |outcome: &Outcome| outcome.tail_median_between(0.0, 40.0).unwrap();
         let objective = Nanos(calm(&shared).0 * 3 / 2);
         let (theirs, ours) =
             (shared.violation_ratio(objective), robinhood.violation_ratio(objective));

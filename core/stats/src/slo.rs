@@ -20,6 +20,8 @@ pub struct SloObservation {
     pub p90: Nanos,
     /// 99th percentile.
     pub p99: Nanos,
+    /// The percentile that the objective goes by: the 99th unless [`SloMeter::with_tail`] names another.
+    pub tail: Nanos,
 }
 
 /// The most observations that wait to be polled.
@@ -33,6 +35,7 @@ const NEVER: Instant = Instant(u64::MAX);
 pub struct SloMeter {
     step: Nanos,
     steps_per_window: usize,
+    tail_quantile: f64,
     step_end: Instant,
     current: Histogram,
     closed: VecDeque<Histogram>,
@@ -53,11 +56,23 @@ impl SloMeter {
         Self {
             step,
             steps_per_window: (window.0 / step.0) as usize,
+            tail_quantile: 0.99,
             step_end: start + step,
             current: Histogram::precise(),
             closed: VecDeque::new(),
             observations: VecDeque::new(),
         }
+    }
+
+    /// The meter with another percentile as the tail, as a quantile from 0 to 1.
+    ///
+    /// # Panics
+    /// When `quantile` is outside 0..=1.
+    #[must_use]
+    pub fn with_tail(mut self, quantile: f64) -> Self {
+        assert!((0.0..=1.0).contains(&quantile), "a quantile is from 0 to 1, not {quantile}");
+        self.tail_quantile = quantile;
+        self
     }
 
     /// Counts one finished request. Completions may be a little out of order; one from before the current step counts
@@ -109,6 +124,7 @@ impl SloMeter {
                 p50: window.quantile_nanos(0.50),
                 p90: window.quantile_nanos(0.90),
                 p99: window.quantile_nanos(0.99),
+                tail: window.quantile_nanos(self.tail_quantile),
             });
         }
         self.step_end = self.step_end + self.step;
@@ -134,6 +150,21 @@ mod tests {
         assert_eq!((seen[11].at, seen[11].requests), (second(60), 59));
         assert!(seen[11].p99 >= Nanos::from_millis(890) && seen[12].p99 <= Nanos::from_millis(11));
         assert_eq!(seen[39].requests, 60);
+    }
+
+    #[test]
+    fn the_tail_is_the_p99_unless_another_percentile_is_named() {
+        let window = Nanos::from_secs(5);
+        let plain = SloMeter::new(Instant::ZERO, window, window);
+        let [usual, median] = [plain.clone(), plain.with_tail(0.5)].map(|mut meter| {
+            for i in 1..=1_000 {
+                meter.handle_completion(Instant(i), Nanos(i));
+            }
+            meter.handle_timeout(Instant(window.0));
+            meter.poll_observation().unwrap()
+        });
+        assert_eq!((usual.tail, usual.p99), (Nanos(990), Nanos(990)));
+        assert_eq!((median.tail, median.p99, median.p50), (Nanos(500), Nanos(990), Nanos(500)));
     }
 
     #[test]

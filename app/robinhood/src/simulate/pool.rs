@@ -1,4 +1,4 @@
-//! Runs on as many threads as there are cores, one run never on two: the results do not depend on how many there are.
+//! Runs on as many threads as asked for, one run never on two: the results do not depend on how many there are.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use robinhood_controller::PolicyKind;
 use robinhood_simulator::{Progress, Simulation, SimulationError, static_limits, training_length};
 
-use super::{Plan, Run};
+use super::Run;
+use super::plan::Plan;
 use crate::failure::Failure;
 
 /// Progress is counted in millionths of a run.
@@ -27,9 +28,7 @@ pub(super) fn run(
     let next = AtomicUsize::new(0);
     let done = AtomicU64::new(0);
     let finished = Mutex::new(Vec::new());
-    let running = AtomicUsize::new(
-        std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len()),
-    );
+    let running = AtomicUsize::new(plan.threads.min(jobs.len()));
     std::thread::scope(|scope| {
         for _ in 0..running.load(Ordering::Relaxed) {
             scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! What a simulation says: a table for people, a document for programs.
+//! What a simulation says to programs: the JSON document.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,8 @@ use robinhood_simulator::{BackendOutcome, Outcome};
 use robinhood_stats::Nanos;
 use serde::Serialize;
 
-use super::{Plan, Run};
-use crate::table::Table;
-
-/// More columns of backends do not fit on a screen.
-const POLICIES_SIDE_BY_SIDE: usize = 4;
+use super::Run;
+use super::plan::Plan;
 
 /// The JSON document; keys of [`Figures`] are stable.
 #[derive(Serialize)]
@@ -22,6 +19,7 @@ pub(super) struct Document<'a> {
     seed: u64,
     scale: String,
     time_scale: f64,
+    percentile: f64,
     warmup_seconds: f64,
     measured_seconds: f64,
     cache_bytes_per_server: u64,
@@ -44,14 +42,17 @@ struct RunDocument<'a> {
 
 /// The figures of one run, or medians over seeds.
 #[derive(Clone, Serialize)]
-struct Figures {
-    slo_violation_ratio: f64,
-    p99_worst_ms: f64,
+pub(super) struct Figures {
+    pub(super) slo_violation_ratio: f64,
+    tail_worst_ms: f64,
+    tail_median_ms: f64,
+    pub(super) p99_worst_ms: f64,
     p99_mean_ms: f64,
-    p99_median_ms: f64,
-    p90_violation_ratio: f64,
-    dominant_rbc_share_mean: f64,
-    bytes_moved: u64,
+    pub(super) p99_median_ms: f64,
+    pub(super) p90_violation_ratio: f64,
+    pub(super) p50_violation_ratio: f64,
+    pub(super) dominant_rbc_share_mean: f64,
+    pub(super) bytes_moved: u64,
     requests: u64,
     queries: u64,
 }
@@ -92,6 +93,7 @@ impl<'a> Document<'a> {
             seed: plan.seeds[0],
             scale: plan.scale.to_string(),
             time_scale: plan.options.time_scale,
+            percentile: plan.options.percentile,
             warmup_seconds: plan.workload.length.warmup.as_secs_f64(),
             measured_seconds: plan.workload.length.measured.as_secs_f64(),
             cache_bytes_per_server: plan.workload.cache_per_server.0,
@@ -121,10 +123,13 @@ impl Figures {
     const fn of(outcome: &Outcome) -> Self {
         Self {
             slo_violation_ratio: outcome.slo_violation_ratio,
+            tail_worst_ms: outcome.tail_worst_ms,
+            tail_median_ms: outcome.tail_median_ms,
             p99_worst_ms: outcome.p99_worst_ms,
             p99_mean_ms: outcome.p99_mean_ms,
             p99_median_ms: outcome.p99_median_ms,
             p90_violation_ratio: outcome.p90_violation_ratio,
+            p50_violation_ratio: outcome.p50_violation_ratio,
             dominant_rbc_share_mean: outcome.dominant_rbc_share_mean,
             bytes_moved: outcome.bytes_moved,
             requests: outcome.requests,
@@ -134,7 +139,7 @@ impl Figures {
 }
 
 /// Medians over the seeds, figure by figure; the upper one of two.
-fn median_figures(runs: &[Run], policy: PolicyKind) -> Option<Figures> {
+pub(super) fn median_figures(runs: &[Run], policy: PolicyKind) -> Option<Figures> {
     let all: Vec<Figures> = runs
         .iter()
         .filter(|run| run.policy == policy)
@@ -152,93 +157,16 @@ fn median_figures(runs: &[Run], policy: PolicyKind) -> Option<Figures> {
     };
     (!all.is_empty()).then(|| Figures {
         slo_violation_ratio: real(|f| f.slo_violation_ratio),
+        tail_worst_ms: real(|f| f.tail_worst_ms),
+        tail_median_ms: real(|f| f.tail_median_ms),
         p99_worst_ms: real(|f| f.p99_worst_ms),
         p99_mean_ms: real(|f| f.p99_mean_ms),
         p99_median_ms: real(|f| f.p99_median_ms),
         p90_violation_ratio: real(|f| f.p90_violation_ratio),
+        p50_violation_ratio: real(|f| f.p50_violation_ratio),
         dominant_rbc_share_mean: real(|f| f.dominant_rbc_share_mean),
         bytes_moved: whole(|f| f.bytes_moved),
         requests: whole(|f| f.requests),
         queries: whole(|f| f.queries),
     })
-}
-
-/// `1..5` as it was typed, or the list.
-pub(super) fn seed_list(seeds: &[u64]) -> String {
-    let (first, last) = (seeds[0], seeds[seeds.len() - 1]);
-    let is_range = seeds.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1));
-    if seeds.len() > 1 && is_range {
-        return format!("{first}..{last}");
-    }
-    seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// The comparison of the policies, and hit ratios by backend of the first seed.
-pub(super) fn tables(plan: &Plan, runs: &[Run]) -> String {
-    let mut policies = Table::new([
-        "policy",
-        "violations",
-        "by seed",
-        "worst P99",
-        "median P99",
-        "dominant RBC",
-        "moved",
-    ]);
-    for &policy in &plan.policies {
-        let Some(median) = median_figures(runs, policy) else { continue };
-        let each: Vec<String> = runs
-            .iter()
-            .filter(|run| run.policy == policy)
-            .map(|run| format!("{:.1}", run.outcome.slo_violation_ratio * 100.0))
-            .collect();
-        policies.row([
-            policy.to_string(),
-            format!("{:.1} %", median.slo_violation_ratio * 100.0),
-            each.join(" "),
-            format!("{:.0} ms", median.p99_worst_ms),
-            format!("{:.0} ms", median.p99_median_ms),
-            format!("{:.2}", median.dominant_rbc_share_mean),
-            format!("{:.1} GB", median.bytes_moved as f64 / 1e9),
-        ]);
-    }
-    format!("{}\n{}", policies.render(), backend_tables(plan, runs))
-}
-
-/// The policies of the first seed by backend, a few side by side.
-fn backend_tables(plan: &Plan, runs: &[Run]) -> String {
-    let first: Vec<&Run> = runs.iter().filter(|run| run.seed == runs[0].seed).collect();
-    let tables: Vec<String> =
-        first.chunks(POLICIES_SIDE_BY_SIDE).map(|some| backend_table(plan, some)).collect();
-    format!("seed {}\n{}", runs[0].seed, tables.join("\n"))
-}
-
-fn backend_table(plan: &Plan, runs: &[&Run]) -> String {
-    let headings =
-        runs.iter().flat_map(|run| [format!("hits {}", run.policy), "cache".into(), "RBC".into()]);
-    let mut table = Table::new(["backend".to_owned()].into_iter().chain(headings));
-    for (index, name) in plan.workload.names().enumerate() {
-        let cells = runs.iter().flat_map(|run| {
-            let backend = &run.outcome.backends[index];
-            let percent = |share: f64| format!("{:.0} %", share * 100.0);
-            [
-                percent(backend.hit_ratio),
-                percent(backend.cache_share_mean),
-                percent(backend.rbc_share_mean),
-            ]
-        });
-        table.row([name.to_string()].into_iter().chain(cells));
-    }
-    table.render()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seeds_print_as_they_are_typed() {
-        assert_eq!(seed_list(&[7]), "7");
-        assert_eq!(seed_list(&[1, 2, 3]), "1..3");
-        assert_eq!(seed_list(&[1, 4]), "1,4");
-    }
 }
