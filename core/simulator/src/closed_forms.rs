@@ -12,8 +12,8 @@ use robinhood_cache::Sharing;
 use robinhood_queueing::{Load, Mdc, Mg1, Mmc};
 use robinhood_stats::{BackendId, Bytes, Instant, Nanos, Rate};
 use robinhood_workload::{
-    BackendKind, BackendSpec, BatchSpec, Capacity, CapacityPath, Draws, Generator, Purpose,
-    Request, RequestType, RunLength, SizeSpec, Workload,
+    BackendKind, BackendSpec, BatchSpec, Capacity, CapacityPath, Draws, Generator, Popularity,
+    Purpose, Request, RequestType, RunLength, SizeSpec, Workload,
 };
 
 use crate::Options;
@@ -63,7 +63,7 @@ fn one_backend(servers: u32, utilisation: f64, sigma: f64) -> Workload {
         name: "a".parse().unwrap(),
         kind: BackendKind::Lookup,
         catalogue: 1_000,
-        zipf: 0.9,
+        popularity: Popularity::Zipf { exponent: 0.9 },
         sizes: SizeSpec::Fixed(1_000),
         service: SERVICE,
         per_key: 0.1,
@@ -71,6 +71,7 @@ fn one_backend(servers: u32, utilisation: f64, sigma: f64) -> Workload {
         servers,
         speed: 1.0,
         timeout: Nanos::from_secs(600),
+        utilisation_target: None,
         cacheable_share: 0.0,
     };
     let batch = BatchSpec { backend: BackendId(0), queries_mean: 1.0 };

@@ -4,8 +4,8 @@ use robinhood_cache::Sharing;
 use robinhood_controller::PolicyKind;
 use robinhood_stats::{BackendId, Bytes, Instant, Nanos, Rate};
 use robinhood_workload::{
-    BackendKind, BackendSpec, BatchSpec, Capacity, CapacityPath, Generator, Key, Request,
-    RequestType, RunLength, SizeSpec, Workload,
+    BackendKind, BackendSpec, BatchSpec, Capacity, CapacityPath, Generator, Key, Popularity,
+    Request, RequestType, RunLength, SizeSpec, Workload,
 };
 
 use crate::world::{Finished, World};
@@ -19,7 +19,7 @@ fn backend(name: &str, catalogue: u32, service_ms: u64, servers: u32) -> Backend
         name: name.parse().unwrap(),
         kind: BackendKind::Lookup,
         catalogue,
-        zipf: 0.9,
+        popularity: Popularity::Zipf { exponent: 0.9 },
         sizes: SizeSpec::Fixed(1_000),
         service: Nanos::from_millis(service_ms),
         per_key: 0.1,
@@ -27,6 +27,7 @@ fn backend(name: &str, catalogue: u32, service_ms: u64, servers: u32) -> Backend
         servers,
         speed: 1.0,
         timeout: Nanos::from_secs(10),
+        utilisation_target: None,
         cacheable_share: 1.0,
     }
 }

@@ -4,14 +4,12 @@
 //! part of a run. Source: the latency spikes of RobinHood (OSDI'18) sections 5.2 to 5.4.
 
 use robinhood_stats::{BackendId, Instant, Nanos};
-use serde::{Deserialize, Serialize};
 
 use crate::draws::{Draws, Purpose};
 
 /// A capacity over time: constant between `points[i]` and `points[i + 1]` only if they are equal, else linear between them.
 /// Before the first point it is the first one's, behind the last point the last one's; without points it is 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<(Instant, f64)>", into = "Vec<(Instant, f64)>")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CapacityPath {
     points: Vec<(Instant, f64)>,
 }
@@ -33,8 +31,7 @@ pub enum CapacityPathError {
 }
 
 /// What a workload says about a backend's capacity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Capacity {
     /// A path that is the same in every run.
     Path(CapacityPath),
@@ -133,12 +130,6 @@ impl TryFrom<Vec<(Instant, f64)>> for CapacityPath {
     }
 }
 
-impl From<CapacityPath> for Vec<(Instant, f64)> {
-    fn from(path: CapacityPath) -> Self {
-        path.points
-    }
-}
-
 impl Capacity {
     /// The path of one run.
     pub fn path(&self, draws: Draws, backend: BackendId, measured: Nanos) -> CapacityPath {
@@ -228,18 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_from_a_file_is_checked_like_any_other() {
-        let path = CapacityPath::dip(0.5, second(1), second(2), second(3), second(4));
-        let text = serde_json::to_string(&path).unwrap();
-        assert_eq!(serde_json::from_str::<CapacityPath>(&text).unwrap(), path);
-        for bad in [text.replace("0.5", "0.0"), text.replace("0.5", "-1.0")] {
-            let message = serde_json::from_str::<CapacityPath>(&bad).unwrap_err().to_string();
-            assert!(message.contains("above 0"), "{message}");
+    fn points_that_make_no_path_are_refused() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let message = CapacityPath::try_from(vec![(second(1), bad)]).unwrap_err().to_string();
+            assert!(message.contains("at 1 s is a number above 0"), "{message}");
         }
-        let points = vec![(second(2), 1.0), (second(1), 1.0)];
-        let back = serde_json::to_string(&points).unwrap();
-        let message = serde_json::from_str::<CapacityPath>(&back).unwrap_err().to_string();
-        assert!(message.contains("go forward"), "{message}");
+        let back = CapacityPath::try_from(vec![(second(2), 1.0), (second(1), 1.0)]);
+        assert_eq!(back, Err(CapacityPathError::TimeBack));
     }
 
     #[test]

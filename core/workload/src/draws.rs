@@ -25,7 +25,7 @@ pub enum Purpose {
     Key = 5,
     /// The size of an object.
     Size = 6,
-    /// Whether an object may be cached.
+    /// Whether the answer to a query may be cached.
     Cacheable = 7,
     /// The random factor of a service time.
     Service = 8,

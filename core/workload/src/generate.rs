@@ -6,11 +6,11 @@
 use robinhood_stats::{BackendId, BackendName, Instant, Nanos};
 
 use crate::draws::{Draws, Geometric, Purpose};
+use crate::popularity::Keys;
 use crate::request::{Key, Request, RequestStream};
-use crate::sizes::LogNormalSizes;
+use crate::sizes::ObjectSizes;
 use crate::spec::{BackendSpec, BatchSpec, RequestType, Workload, WorkloadError};
 use crate::trace::TraceError;
-use crate::zipf::Zipf;
 
 /// An endless stream of the requests of all application servers, in the order of their due times.
 #[derive(Clone, Debug)]
@@ -31,8 +31,8 @@ pub struct Generator {
 
 #[derive(Clone, Debug)]
 struct BackendSource {
-    zipf: Zipf,
-    sizes: LogNormalSizes,
+    keys: Keys,
+    sizes: ObjectSizes,
     cacheable_share: f64,
 }
 
@@ -98,20 +98,30 @@ impl Generator {
 
     #[inline]
     fn push_batch(&self, request: &mut Request, backend: BackendId, queries: u32) {
-        let source = &self.backends[backend.index()];
-        let sequence = self.draws.at(Purpose::Key, request.index, backend);
-        let keys = (0..u64::from(queries)).map(|i| Key(source.zipf.rank(sequence.bits(i))));
-        if source.cacheable_share >= 1.0 {
-            request.push_cacheable_batch(backend, keys);
-        } else {
-            request.push_batch(backend, keys.map(|key| (key, self.is_cacheable(backend, key))));
+        match &self.backends[backend.index()].keys {
+            Keys::Zipf(zipf) => self.push_keys(request, backend, queries, |bits| zipf.rank(bits)),
+            Keys::Buckets(keys) => self.push_keys(request, backend, queries, |bits| keys.key(bits)),
         }
     }
 
-    /// Whether the object may be cached: a property of the key that no seed changes.
-    fn is_cacheable(&self, backend: BackendId, key: Key) -> bool {
-        let sequence = Draws::new(0).at(Purpose::Cacheable, 0, backend);
-        sequence.unit(u64::from(key.0)) < self.backends[backend.index()].cacheable_share
+    #[inline]
+    fn push_keys(
+        &self,
+        request: &mut Request,
+        backend: BackendId,
+        queries: u32,
+        key: impl Fn(u64) -> u32,
+    ) {
+        let sequence = self.draws.at(Purpose::Key, request.index, backend);
+        let keys = (0..u64::from(queries)).map(|i| Key(key(sequence.bits(i))));
+        let share = self.backends[backend.index()].cacheable_share;
+        if share >= 1.0 {
+            request.push_cacheable_batch(backend, keys);
+        } else {
+            let cacheable = self.draws.at(Purpose::Cacheable, request.index, backend);
+            let queries = keys.zip(0..).map(|(key, i)| (key, cacheable.unit(i) < share));
+            request.push_batch(backend, queries);
+        }
     }
 }
 
@@ -121,10 +131,10 @@ fn sources(specs: &[BackendSpec]) -> Vec<BackendSource> {
         let backend = BackendId(place as u16);
         let alike = specs[..place].iter().position(|other| other.sizes == spec.sizes);
         sources.push(BackendSource {
-            zipf: Zipf::new(spec.catalogue, spec.zipf),
+            keys: Keys::new(spec.catalogue, &spec.popularity),
             sizes: match alike {
                 Some(other) => sources[other].sizes.for_backend(backend),
-                None => LogNormalSizes::new(spec.sizes, backend),
+                None => ObjectSizes::new(&spec.sizes, backend),
             },
             cacheable_share: spec.cacheable_share,
         });
@@ -151,6 +161,7 @@ impl RequestStream for Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::popularity::Popularity;
     use crate::presets;
 
     fn onerf() -> Workload {
@@ -222,17 +233,30 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_cacheable_keys_is_kept_and_a_key_keeps_its_property() {
+    fn the_share_of_cacheable_queries_is_kept_whatever_the_popularity() {
         let mut workload = onerf();
-        workload.backends[0].cacheable_share = 0.5;
-        let stream = Generator::new(&workload, 1).unwrap();
-        let cacheable = (0..20_000).filter(|&k| stream.is_cacheable(BackendId(0), Key(k))).count();
-        assert!((9_600..10_400).contains(&cacheable), "{cacheable}");
-        let other_seed = Generator::new(&workload, 2).unwrap();
-        let same = |k| {
-            stream.is_cacheable(BackendId(0), Key(k))
-                == other_seed.is_cacheable(BackendId(0), Key(k))
+        for backend in &mut workload.backends {
+            backend.popularity = Popularity::Zipf { exponent: 1.4 }; // every third query is for the first key
+            backend.cacheable_share = 0.3;
+        }
+        let take = |seed| {
+            let mut stream = Generator::new(&workload, seed).unwrap();
+            let mut request = Request::new();
+            let (mut cacheable, mut queries) = (0_u32, 0_u32);
+            for _ in 0..10_000 {
+                stream.generate(&mut request);
+                for batch in request.stage(0) {
+                    let flags = request.cacheable(batch);
+                    cacheable += flags.iter().map(|&flag| u32::from(flag)).sum::<u32>();
+                    queries += batch.queries();
+                }
+            }
+            (cacheable, queries)
         };
-        assert!((0..1_000).all(same));
+        let (cacheable, queries) = take(1);
+        let expected = 0.3 * f64::from(queries);
+        let error = (f64::from(cacheable) - expected) / (expected * 0.7).sqrt();
+        assert!(error.abs() < 5.0, "{cacheable} of {queries}: {error} standard errors");
+        assert_eq!(take(1), (cacheable, queries));
     }
 }

@@ -3,9 +3,13 @@
 //! Place in the flow: the beginning. The simulator and the live testbed draw from the same streams here, so that a simulated and a measured run differ only in
 //! the world that serves them.
 
+mod alias;
+
+pub mod cachelib;
 pub mod capacity;
 pub mod draws;
 pub mod generate;
+pub mod popularity;
 pub mod presets;
 pub mod request;
 pub mod service;
@@ -17,9 +21,10 @@ pub mod zipf;
 pub use capacity::{Capacity, CapacityPath, CapacityPathError};
 pub use draws::{Draws, Geometric, Purpose, Sequence};
 pub use generate::Generator;
+pub use popularity::{Keys, Popularity, PopularityBucket, PopularityBuckets, PopularityError};
 pub use request::{Batch, Key, Request, RequestStream};
 pub use service::{service_factor, service_time};
-pub use sizes::{LogNormalSizes, SizeSpec};
+pub use sizes::{DiscreteSizes, ObjectSizes, SizeSpec, SizesError, WeightedSize};
 pub use spec::{
     BATCH_QUERIES_MAX, BackendKind, BackendSpec, BatchSpec, RequestType, RunLength, Workload,
     WorkloadError,

@@ -6,6 +6,7 @@ use robinhood_stats::{BackendId, BackendName, Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::Capacity;
+use crate::popularity::Popularity;
 use crate::sizes::SizeSpec;
 
 mod validate;
@@ -28,8 +29,7 @@ pub enum BackendKind {
 }
 
 /// One backend.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BackendSpec {
     /// Its name, unique in the workload.
     pub name: BackendName,
@@ -37,8 +37,8 @@ pub struct BackendSpec {
     pub kind: BackendKind,
     /// Number of different keys.
     pub catalogue: u32,
-    /// Zipf exponent of their popularity, from 0 (all alike) up.
-    pub zipf: f64,
+    /// How queries are distributed over the keys.
+    pub popularity: Popularity,
     /// Sizes of its objects.
     pub sizes: SizeSpec,
     /// Mean time that a batch of one missing key occupies a server of speed 1 at full capacity.
@@ -53,13 +53,18 @@ pub struct BackendSpec {
     pub speed: f64,
     /// A batch that takes longer ends its query with a timeout; its server goes on.
     pub timeout: Nanos,
-    /// Share of keys whose objects may be cached.
+    /// Share of time that the servers shall work in steady state under a shared LRU, from 0.01 to 0.99. Who calibrates a workload finds `servers` and
+    /// `speed` by it; a run does not look at it.
+    pub utilisation_target: Option<f64>,
+    /// Share of queries whose answer may be cached, 0 to 1. Decided query by query, as in a recorded trace: an object can be served
+    /// from the cache to one user and be asked for afresh by the next (who is logged in, or has just written it). So the share of queries is kept exactly whatever
+    /// the popularity. A draw per key would let the most popular keys decide the share. A query that is not cacheable never reads the cache nor fills it, and can
+    /// block its request like any other.
     pub cacheable_share: f64,
 }
 
 /// The batches that a request of one type sends, all at once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RequestType {
     /// Share of requests of this type, relative to the others.
     pub weight: f64,
@@ -68,8 +73,7 @@ pub struct RequestType {
 }
 
 /// The queries of one request type to one backend.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchSpec {
     /// The backend, as its place in [`Workload::backends`].
     pub backend: BackendId,
@@ -78,7 +82,7 @@ pub struct BatchSpec {
 }
 
 /// How long a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLength {
     /// Traffic at full capacity before the measured part.
     pub warmup: Nanos,
@@ -87,8 +91,7 @@ pub struct RunLength {
 }
 
 /// A complete workload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Its name, for people.
     pub name: String,

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use robinhood_cache::item_bytes;
 use robinhood_stats::{BackendId, Bytes};
-use robinhood_workload::{
-    BackendSpec, CapacityPath, Draws, LogNormalSizes, Workload, WorkloadError,
-};
+use robinhood_workload::{BackendSpec, CapacityPath, Draws, ObjectSizes, Workload, WorkloadError};
 
 use crate::limit::ServiceLimit;
 use crate::work::{Catalogue, WorkError};
@@ -71,7 +69,7 @@ impl Dataset {
     pub fn generate(workload: Workload, seed: u64) -> Result<Arc<Self>, DatasetError> {
         workload.validate()?;
         let sizes = |(id, spec): (u16, &BackendSpec)| {
-            let sizes = LogNormalSizes::new(spec.sizes, BackendId(id));
+            let sizes = ObjectSizes::new(&spec.sizes, BackendId(id));
             (0..spec.catalogue).map(|key| sizes.bytes(key)).collect()
         };
         check_keys(&workload, workload.backends.iter().map(|spec| u64::from(spec.catalogue)))?;
@@ -201,7 +199,7 @@ mod tests {
     fn objects_have_the_sizes_of_the_workload() {
         let dataset = Dataset::generate(small(), 1).unwrap();
         for (id, spec) in (0..).zip(&dataset.workload().backends) {
-            let sizes = LogNormalSizes::new(spec.sizes, BackendId(id));
+            let sizes = ObjectSizes::new(&spec.sizes, BackendId(id));
             let mut worker = dataset.catalogue(BackendId(id)).worker().unwrap();
             let values = worker.answer(&(0..200).collect::<Vec<_>>()).unwrap();
             assert!(

@@ -9,6 +9,7 @@
 use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos, Rate};
 
 use crate::capacity::{Capacity, CapacityPath};
+use crate::popularity::Popularity;
 use crate::sizes::SizeSpec;
 use crate::spec::{BackendKind, BackendSpec, BatchSpec, RequestType, RunLength, Workload};
 
@@ -80,7 +81,7 @@ fn backend(row: &Row) -> BackendSpec {
         name: BackendName::new(row.name).expect("a word"),
         kind: row.kind,
         catalogue: row.catalogue,
-        zipf: row.zipf,
+        popularity: Popularity::Zipf { exponent: row.zipf },
         sizes: SizeSpec::LogNormal { mu: 6.8, sigma: 0.5, bytes_min: 64, bytes_max: 16_384 },
         service: Nanos::from_micros(row.service_us),
         per_key: 0.1,
@@ -88,6 +89,7 @@ fn backend(row: &Row) -> BackendSpec {
         servers: row.servers,
         speed: 1.0,
         timeout: Nanos::from_secs(10),
+        utilisation_target: None,
         cacheable_share: 1.0,
     }
 }

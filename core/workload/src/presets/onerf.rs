@@ -8,6 +8,7 @@ use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos, Rate};
 
 use super::Scale;
 use crate::capacity::{Capacity, CapacityPath};
+use crate::popularity::Popularity;
 use crate::sizes::SizeSpec;
 use crate::spec::{
     BATCH_QUERIES_MAX, BackendKind, BackendSpec, BatchSpec, RequestType, RunLength, Workload,
@@ -37,37 +38,46 @@ struct Row {
     catalogue: u32,
     zipf: f64,
     service_ms: u64,
+    /// Share of time that the servers work in steady state under a shared LRU.
+    utilisation: f64,
     /// Servers and their speed at scale 1/8.
     servers: u32,
     speed: f64,
 }
 
-const fn row(catalogue: u32, zipf: f64, service_ms: u64, servers: u32, speed: f64) -> Row {
-    Row { catalogue, zipf, service_ms, servers, speed }
+const fn row(
+    catalogue: u32,
+    zipf: f64,
+    service_ms: u64,
+    utilisation: f64,
+    servers: u32,
+    speed: f64,
+) -> Row {
+    Row { catalogue, zipf, service_ms, utilisation, servers, speed }
 }
 
 /// Backends 1 to 20. Servers and speed make the target utilisation in steady state under a shared LRU at scale 1/8.
 const ROWS: [Row; 20] = [
-    row(2_000_000, 1.05, 8, 4, 0.826),
-    row(3_000_000, 0.80, 6, 3, 0.843),
-    row(3_000_000, 0.75, 6, 3, 0.776),
-    row(600_000, 0.90, 10, 5, 0.894),
-    row(1_200_000, 0.95, 14, 5, 0.880),
-    row(2_000_000, 0.90, 10, 2, 1.0),
-    row(300_000, 0.80, 18, 4, 0.998),
-    row(20_000, 1.10, 12, 2, 1.0),
-    row(300_000, 0.70, 10, 2, 1.0),
-    row(200_000, 0.60, 10, 2, 1.0),
-    row(100_000, 0.80, 10, 2, 1.0),
-    row(100_000, 0.90, 20, 2, 1.0),
-    row(200_000, 0.50, 10, 2, 1.0),
-    row(100_000, 0.50, 30, 2, 1.0),
-    row(100_000, 0.80, 10, 2, 1.0),
-    row(100_000, 0.60, 10, 2, 1.0),
-    row(50_000, 0.70, 15, 2, 1.0),
-    row(50_000, 0.80, 10, 2, 1.0),
-    row(50_000, 0.90, 10, 2, 1.0),
-    row(50_000, 0.60, 10, 2, 1.0),
+    row(2_000_000, 1.05, 8, 0.55, 4, 0.826),
+    row(3_000_000, 0.80, 6, 0.40, 3, 0.843),
+    row(3_000_000, 0.75, 6, 0.40, 3, 0.776),
+    row(600_000, 0.90, 10, 0.40, 5, 0.894),
+    row(1_200_000, 0.95, 14, 0.55, 5, 0.880),
+    row(2_000_000, 0.90, 10, 0.55, 2, 1.0),
+    row(300_000, 0.80, 18, 0.50, 4, 0.998),
+    row(20_000, 1.10, 12, 0.50, 2, 1.0),
+    row(300_000, 0.70, 10, 0.30, 2, 1.0),
+    row(200_000, 0.60, 10, 0.30, 2, 1.0),
+    row(100_000, 0.80, 10, 0.30, 2, 1.0),
+    row(100_000, 0.90, 20, 0.30, 2, 1.0),
+    row(200_000, 0.50, 10, 0.30, 2, 1.0),
+    row(100_000, 0.50, 30, 0.30, 2, 1.0),
+    row(100_000, 0.80, 10, 0.30, 2, 1.0),
+    row(100_000, 0.60, 10, 0.30, 2, 1.0),
+    row(50_000, 0.70, 15, 0.30, 2, 1.0),
+    row(50_000, 0.80, 10, 0.30, 2, 1.0),
+    row(50_000, 0.90, 10, 0.30, 2, 1.0),
+    row(50_000, 0.60, 10, 0.30, 2, 1.0),
 ];
 
 /// The preset at a scale, with the four spikes.
@@ -102,7 +112,7 @@ fn backend(place: usize, row: &Row, scale: Scale) -> BackendSpec {
         name: BackendName::new(&format!("b{}", place + 1)).expect("a letter and a number"),
         kind: BackendKind::Lookup,
         catalogue: row.catalogue,
-        zipf: row.zipf,
+        popularity: Popularity::Zipf { exponent: row.zipf },
         sizes: SizeSpec::LogNormal { mu: 9.6, sigma: 0.95, bytes_min: 8, bytes_max: 400_000 },
         service: Nanos::from_millis(row.service_ms),
         per_key: 0.1,
@@ -110,6 +120,7 @@ fn backend(place: usize, row: &Row, scale: Scale) -> BackendSpec {
         servers,
         speed,
         timeout: Nanos::from_secs(10),
+        utilisation_target: Some(row.utilisation),
         cacheable_share: 1.0,
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::Workload;
 use crate::capacity::Capacity;
+use crate::popularity::Popularity;
 use crate::sizes::SizeSpec;
 
 /// The most steps of a random walk of capacity in the measured part.
@@ -100,7 +101,9 @@ impl Workload {
         for backend in &self.backends {
             let place = || format!("backend `{}`", backend.name);
             self.require("catalogue", &place, f64::from(backend.catalogue), Range::FROM_ONE)?;
-            self.require("zipf", &place, backend.zipf, Range::FROM_ZERO)?;
+            if let Popularity::Zipf { exponent } = backend.popularity {
+                self.require("zipf", &place, exponent, Range::FROM_ZERO)?;
+            }
             self.require("service", &place, backend.service.as_secs_f64(), Range::ABOVE_ZERO)?;
             self.require("per_key", &place, backend.per_key, Range::FROM_ZERO)?;
             self.require("sigma", &place, backend.sigma, Range::FROM_ZERO)?;
@@ -118,6 +121,9 @@ impl Workload {
                     ..Range::FROM_ZERO
                 };
                 self.require("bytes_min", &place, f64::from(bytes_min), bytes_most)?;
+            }
+            if let Some(target) = backend.utilisation_target {
+                self.require("utilisation_target", &place, target, Range::UTILISATION)?;
             }
             self.require("cacheable_share", &place, backend.cacheable_share, Range::SHARE)?;
         }
@@ -177,6 +183,8 @@ impl Range {
         Self { low: 1.0, low_excluded: false, high: f64::MAX, words: "a number from 1 up" };
     const SHARE: Self =
         Self { low: 0.0, low_excluded: false, high: 1.0, words: "a number from 0 to 1" };
+    const UTILISATION: Self =
+        Self { low: 0.01, low_excluded: false, high: 0.99, words: "a share from 0.01 to 0.99" };
     const FINITE: Self =
         Self { low: f64::MIN, low_excluded: false, high: f64::MAX, words: "a finite number" };
     const ONCE: Self =
@@ -222,7 +230,10 @@ mod tests {
             servers.contains("`servers` of backend") && servers.contains("from 1 up"),
             "{servers}"
         );
-        assert!(message(&|w| w.backends[1].zipf = f64::NAN).contains("`zipf`"));
+        assert!(
+            message(&|w| w.backends[1].popularity = Popularity::Zipf { exponent: f64::NAN })
+                .contains("`zipf`")
+        );
         assert!(message(&|w| w.request_types.clear()).contains("1 to 65,536"));
         assert!(
             message(&|w| w.request_types[0].batches[0].backend = BackendId(99)).contains("backend")

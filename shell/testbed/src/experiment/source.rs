@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos, Rate};
 use robinhood_workload::{
-    BackendKind, BackendSpec, BatchSpec, Capacity, Generator, Request, RequestStream, RequestType,
-    RunLength, SizeSpec, TraceOptions, TraceReader, TraceSpeed, Workload,
+    BackendKind, BackendSpec, BatchSpec, Capacity, Generator, Popularity, Request, RequestStream,
+    RequestType, RunLength, SizeSpec, TraceOptions, TraceReader, TraceSpeed, Workload,
 };
 
 use super::ExperimentError;
@@ -226,7 +226,7 @@ fn lookups(name: &BackendName, traffic: &Traffic, index: usize) -> BackendSpec {
         name: name.clone(),
         kind: BackendKind::Lookup,
         catalogue: 1, // set from the sizes
-        zipf: 0.0,
+        popularity: Popularity::Zipf { exponent: 0.0 },
         sizes: SizeSpec::Fixed(0),
         service: TRACE_SERVICE,
         per_key: PER_KEY,
@@ -234,6 +234,7 @@ fn lookups(name: &BackendName, traffic: &Traffic, index: usize) -> BackendSpec {
         servers: (busy / TRACE_UTILISATION).ceil().clamp(2.0, TRACE_SERVERS_MAX) as u32,
         speed: 1.0,
         timeout: Nanos::from_secs(10),
+        utilisation_target: None,
         cacheable_share: 1.0,
     }
 }
