@@ -2,12 +2,13 @@
 //!
 //! Place in the flow: requests arrive here; hits are answered at once, misses go to the backends, and come back as fills.
 
-use robinhood_blocking::{BatchRecord, Detail, Recorder, RecorderConfig, Report};
+use robinhood_blocking::{BatchRecord, Detail, Recorder, RecorderConfig, Rejected, Report};
 use robinhood_cache::{ItemHandle, Ledger, PartitionId, Shadow, ShadowCounts, Sharing};
 use robinhood_stats::{BackendId, BackendName, Bytes};
-use robinhood_workload::{Batch, Generator, Key, Request, RequestStream, Workload};
+use robinhood_workload::{Batch, Key, Request, Workload};
 
 use crate::slopes::SAMPLING_SHIFT;
+use crate::source::Source;
 
 /// Keys of all backends as handles of one ledger: those of a backend follow those of the one before.
 #[derive(Clone, Debug)]
@@ -114,11 +115,11 @@ impl AppServer {
 
     /// Shows a batch to the shadow of its partition, if there is one.
     #[inline]
-    pub(crate) fn shadow(&mut self, generator: &Generator, request: &Request, batch: &Batch) {
+    pub(crate) fn shadow(&mut self, source: &Source, request: &Request, batch: &Batch) {
         let Some(shadow) = self.shadows.get_mut(batch.backend.index()) else { return };
         for (&key, &cacheable) in request.keys(batch).iter().zip(request.cacheable(batch)) {
             if cacheable {
-                let bytes = || generator.value_bytes(batch.backend, key);
+                let bytes = || source.value_bytes(batch.backend, key);
                 shadow.handle_query(u64::from(key.0), bytes);
             }
         }
@@ -158,6 +159,20 @@ impl AppServer {
         }
     }
 
+    /// The queries of a batch, after its look-up, that the cache did not answer, with whether it may.
+    pub(crate) fn missed(
+        &self,
+        handles: &Handles,
+        request: &Request,
+        batch: &Batch,
+    ) -> impl Iterator<Item = (Key, bool)> {
+        let queries =
+            request.keys(batch).iter().copied().zip(request.cacheable(batch).iter().copied());
+        queries.filter(|&(key, cacheable)| {
+            !cacheable || !self.ledger.contains(handles.of(batch.backend, key))
+        })
+    }
+
     /// Puts an object into the cache. One that is too large for its partition is counted and left out.
     #[inline]
     pub(crate) fn fill(&mut self, handles: &Handles, backend: BackendId, key: Key, bytes: u32) {
@@ -177,15 +192,16 @@ impl AppServer {
         self.recorder.record_batch(backend, batch);
     }
 
-    /// Reports a finished request.
+    /// Reports a finished request. One that took longer than reports can say, which only a recorded request of hundreds of stages can, is counted as rejected.
     ///
     /// # Panics
-    /// When the recorder refuses it: virtual time knows no broken clock.
+    /// When the recorder refuses it for another reason: reports of a slot are bounded, and backends known.
     #[inline]
     pub(crate) fn record(&mut self, report: Report) {
-        self.recorder
-            .record(report)
-            .expect("requests end within an hour and are reported each slot");
+        match self.recorder.record(report) {
+            Ok(()) | Err(Rejected::TooLong(_)) => {}
+            Err(other) => panic!("reports are taken each slot: {other}"),
+        }
     }
 
     pub(crate) fn recorder(&mut self) -> &mut Recorder {

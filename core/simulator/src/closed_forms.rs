@@ -18,6 +18,7 @@ use robinhood_workload::{
 
 use crate::Options;
 use crate::queue::BackendQueue;
+use crate::source::Source;
 use crate::world::World;
 
 mod lru;
@@ -91,8 +92,8 @@ fn one_backend(servers: u32, utilisation: f64, sigma: f64) -> Workload {
 }
 
 fn world(workload: &Workload, seed: u64) -> World {
-    let generator = Generator::new(workload, seed).unwrap();
-    World::new(workload, generator, seed, Sharing::Partitioned, &Options::default())
+    let source = Source::Generated(Box::new(Generator::new(workload, seed).unwrap()));
+    World::new(workload, source, seed, Sharing::Partitioned, &Options::default())
 }
 
 /// Latencies of requests in mean service times, in the order of completion, after a tenth more that fill the queue.
@@ -101,7 +102,7 @@ fn sojourns(workload: &Workload, seed: u64, requests: usize) -> Vec<f64> {
     let (mut request, mut latencies) = (Request::new(), Vec::new());
     let filling = requests / 10;
     while latencies.len() < filling + requests {
-        world.generator.generate(&mut request);
+        world.source.next_into(&mut request).unwrap();
         while let Some(done) = world.poll_completion(world.arrival(request.due)) {
             latencies.extend(done.map(|done| done.latency.as_secs_f64() / SERVICE.as_secs_f64()));
         }
@@ -184,7 +185,7 @@ fn by_littles_law_the_number_of_waiting_requests_is_arrivals_times_sojourn() {
     let mut world = world(&one_backend(4, 0.8, 0.0), 7);
     let (mut request, mut waiting) = (Request::new(), Vec::new());
     let (filling, samples) = (18_000, 180_000);
-    world.generator.generate(&mut request);
+    world.source.next_into(&mut request).unwrap();
     // Requests are counted at regular times: once a service time.
     for sample in 1..=filling + samples {
         let at = Instant(sample * SERVICE.0);
@@ -195,7 +196,7 @@ fn by_littles_law_the_number_of_waiting_requests_is_arrivals_times_sojourn() {
                 break;
             }
             world.handle_request(&mut request);
-            world.generator.generate(&mut request);
+            world.source.next_into(&mut request).unwrap();
         }
         waiting.push(world.waiting() as f64);
     }

@@ -6,6 +6,7 @@
 //! still wait.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use robinhood_stats::{BackendId, Instant};
 use robinhood_workload::Key;
@@ -37,37 +38,47 @@ pub(crate) struct Joined {
 }
 
 impl Fetches {
-    /// Lets the queries of a batch join fetches of their keys, and takes them out of `missing`. Queries that may not be answered from a cache never
-    /// join: `may_join` tells them by their key.
+    /// Lets queries of a batch join fetches of their keys. Takes all queries that missed, with whether a cache may answer them (only these join), and
+    /// leaves in `missing` the keys of those that must be sent.
     pub(crate) fn join(
         &mut self,
         (server, backend): (u16, BackendId),
         deadline: Instant,
+        missed: impl Iterator<Item = (Key, bool)>,
         missing: &mut Vec<Key>,
-        may_join: impl Fn(Key) -> bool,
     ) -> Joined {
         let mut joined = Joined::default();
-        missing.retain(|&key| {
-            let fetch = self.by_key.get(&(server, backend, key)).filter(|_| may_join(key));
-            let Some(fetch) = fetch else { return true };
+        missing.clear();
+        for (key, may_join) in missed {
+            let fetch = self.by_key.get(&(server, backend, key)).filter(|_| may_join);
+            let Some(fetch) = fetch else {
+                missing.push(key);
+                continue;
+            };
             joined.queries += 1;
             joined.timeouts += u32::from(!fetch.is_answered || fetch.end > deadline);
             joined.end = joined.end.max(fetch.end.min(deadline));
-            false
-        });
+        }
         self.joined += u64::from(joined.queries);
         joined
     }
 
-    /// Others can join the fetch of these keys from now on.
-    ///
-    /// # Panics
-    /// When one of them is under way already: its query would have joined.
-    pub(crate) fn begin(&mut self, server: u16, backend: BackendId, keys: &[Key], fetch: Fetch) {
-        for &key in keys {
-            let before = self.by_key.insert((server, backend, key), fetch);
-            assert_eq!(before, None, "a key is fetched once at a time");
-        }
+    /// Others can join the fetch of these keys from now on. Keys that are under way already, and are sent again because a query bypasses the cache,
+    /// are taken out.
+    pub(crate) fn begin(
+        &mut self,
+        server: u16,
+        backend: BackendId,
+        keys: &mut Vec<Key>,
+        fetch: Fetch,
+    ) {
+        keys.retain(|&key| match self.by_key.entry((server, backend, key)) {
+            Entry::Vacant(place) => {
+                place.insert(fetch);
+                true
+            }
+            Entry::Occupied(_) => false,
+        });
     }
 
     /// The fetch of these keys is complete or given up.

@@ -150,6 +150,7 @@ impl Gauges {
             policy,
             seed,
             complete: true,
+            source_error: None,
             slo_violation_ratio: share(latency, |p| p.tail_ms > options.objective.as_millis_f64()),
             tail_worst_ms: tails().fold(0.0, f64::max),
             tail_median_ms: median(tails().collect()).unwrap_or(0.0),

@@ -14,6 +14,7 @@ mod gauges;
 mod queue;
 mod reports;
 mod slopes;
+mod source;
 mod world;
 
 pub mod options;
@@ -24,7 +25,8 @@ pub mod training;
 pub use options::Options;
 pub use outcome::{BackendOutcome, ControlPoint, LatencyPoint, Outcome, Series};
 pub use simulation::{Progress, Simulation};
-pub use training::{static_limits, training_length};
+pub use source::SourceError;
+pub use training::{static_limits, static_limits_of, training_length};
 
 use robinhood_stats::Nanos;
 
@@ -54,6 +56,9 @@ pub enum SimulationError {
         /// The control period.
         period: Nanos,
     },
+    /// The recorded stream broke off in the training of `static`.
+    #[error(transparent)]
+    Source(#[from] SourceError),
     /// The limits at the start do not make an allocation.
     #[error(transparent)]
     Allocation(#[from] robinhood_controller::AllocationError),

@@ -6,6 +6,8 @@ use robinhood_controller::PolicyKind;
 use robinhood_stats::{BackendName, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::source::SourceError;
+
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -17,6 +19,9 @@ pub struct Outcome {
     pub seed: u64,
     /// Whether the run reached its end; if not, the numbers cover what there is.
     pub complete: bool,
+    /// Why a recorded stream broke off, if it did; the run is then not complete.
+    #[serde(skip)]
+    pub source_error: Option<SourceError>,
     /// Share of observations in which the percentile of the objective (the P99 unless [`crate::Options::percentile`] says another) is above it, 0
     /// to 1.
     pub slo_violation_ratio: f64,

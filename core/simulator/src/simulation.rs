@@ -8,13 +8,14 @@ use std::ops::ControlFlow;
 
 use robinhood_controller::PolicyKind;
 use robinhood_stats::Instant;
-use robinhood_workload::{Generator, Request, Workload};
+use robinhood_workload::{Generator, Request, RequestStream, Workload};
 
 use crate::SimulationError;
 use crate::control::Control;
 use crate::gauges::Gauges;
 use crate::options::Options;
 use crate::outcome::Outcome;
+use crate::source::{Source, SourceError};
 use crate::world::World;
 
 /// How far a run is.
@@ -44,10 +45,13 @@ pub struct Simulation {
     requests: u64,
     measured_from: Instant,
     end: Instant,
+    /// Whether no request is left, and why if not because the recorded stream ended.
+    is_over: bool,
+    source_error: Option<SourceError>,
 }
 
 impl Simulation {
-    /// A run that has not begun. The same arguments give the same result, bit for bit, on every machine.
+    /// A run of generated requests that has not begun. The same arguments give the same result, bit for bit, on every machine.
     ///
     /// # Errors
     /// When the workload or the options cannot work.
@@ -58,8 +62,39 @@ impl Simulation {
         options: Options,
     ) -> Result<Self, SimulationError> {
         options.validate()?;
-        let generator = Generator::new(workload, seed)?;
-        let world = World::new(workload, generator, seed, Control::sharing(policy), &options);
+        let source = Source::Generated(Box::new(Generator::new(workload, seed)?));
+        Self::with_source(workload, source, policy, seed, options)
+    }
+
+    /// A run of recorded requests that has not begun. `workload` says who serves them, see [`Workload::recorded`]; it must be made from a survey of the same
+    /// stream. The caches are empty at the start. The run ends with the stream, or with the length of the workload if that is shorter, and answers all requests
+    /// that came until then; `seed` decides service times and capacities, the stream the rest.
+    ///
+    /// # Errors
+    /// When the workload or the options cannot work.
+    pub fn replay(
+        workload: &Workload,
+        stream: Box<dyn RequestStream + Send>,
+        policy: PolicyKind,
+        seed: u64,
+        options: Options,
+    ) -> Result<Self, SimulationError> {
+        options.validate()?;
+        workload.validate()?;
+        let source = Source::recorded(workload, stream);
+        let mut simulation = Self::with_source(workload, source, policy, seed, options)?;
+        simulation.prefill_requests = 0;
+        Ok(simulation)
+    }
+
+    fn with_source(
+        workload: &Workload,
+        source: Source,
+        policy: PolicyKind,
+        seed: u64,
+        options: Options,
+    ) -> Result<Self, SimulationError> {
+        let world = World::new(workload, source, seed, Control::sharing(policy), &options);
         let control = Control::new(workload, policy, seed, &options)?;
         let measured_from = Instant::ZERO + workload.length.warmup;
         let mut simulation = Self {
@@ -74,23 +109,26 @@ impl Simulation {
             requests: 0,
             measured_from,
             end: measured_from + workload.length.measured,
+            is_over: false,
+            source_error: None,
         };
         simulation.control.apply_start(&mut simulation.world);
         Ok(simulation)
     }
 
-    /// Runs to the end. `progress` is called once a slot (a second at time scale 1) and may stop the run; the result then covers what there is.
+    /// Runs to the end. `progress` is called once a slot (a second at time scale 1) and may stop the run; the result then covers what there is, as it does when
+    /// a recorded stream breaks off: see [`Outcome::source_error`].
     pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
         let mut request = Request::new();
         for _ in 0..self.prefill_requests {
-            self.world.generator.generate(&mut request);
+            self.draw_next(&mut request);
             self.world.prefill(&request);
         }
-        self.world.generator.restart_clock();
-        self.world.generator.generate(&mut request);
+        self.world.source.restart_clock();
+        self.draw_next(&mut request);
         let slot = self.options.slot();
         let mut now = Instant::ZERO;
-        while now < self.end {
+        while now < self.end && !self.is_over {
             let slot_end = (now + slot).min(self.end);
             self.run_until(slot_end, &mut request);
             if now < self.measured_from && slot_end >= self.measured_from {
@@ -104,18 +142,39 @@ impl Simulation {
                 break;
             }
         }
+        self.finish(now)
+    }
+
+    fn finish(mut self, now: Instant) -> Outcome {
+        if self.world.source.is_recorded() {
+            // What a trace asked is answered, behind the last observation. Generated traffic would go on, and so would its queues.
+            while self.world.poll_completion(Instant(u64::MAX)).is_some() {}
+        }
         let under_way = self.requests - self.world.finished;
         assert_eq!(under_way, self.world.waiting() as u64, "every request is answered or waits");
         let run = (self.workload.as_str(), self.policy, self.seed, self.requests);
         let mut outcome = self.gauges.outcome(now, &self.world, &self.control, run, &self.options);
-        outcome.complete = now == self.end;
+        outcome.complete = (now == self.end || self.is_over) && self.source_error.is_none();
+        outcome.source_error = self.source_error;
         outcome
     }
 
-    /// Handles all arrivals before `until` and all completions up to it. `request` is the next to arrive, before and after.
+    /// Fills `request` with the next one, or ends the run when there is none.
+    #[inline]
+    fn draw_next(&mut self, request: &mut Request) {
+        match self.world.source.next_into(request) {
+            Ok(is_there) => self.is_over = !is_there,
+            Err(error) => {
+                self.is_over = true;
+                self.source_error = Some(error);
+            }
+        }
+    }
+
+    /// Handles all arrivals before `until` and all completions up to it. `request` is the next to arrive, before and after, while there is one.
     fn run_until(&mut self, until: Instant, request: &mut Request) {
         loop {
-            let arrival = self.world.arrival(request.due);
+            let arrival = if self.is_over { until } else { self.world.arrival(request.due) };
             let now = arrival.min(until);
             while let Some(completed) = self.world.poll_completion(now) {
                 if let Some(finished) = completed {
@@ -129,7 +188,7 @@ impl Simulation {
             if let Some(finished) = self.world.handle_request(request) {
                 self.gauges.handle_finished(finished.at, finished.latency);
             }
-            self.world.generator.generate(request);
+            self.draw_next(request);
         }
     }
 

@@ -8,6 +8,7 @@ use robinhood_workload::{
     Request, RequestType, RunLength, SizeSpec, Workload,
 };
 
+use crate::source::Source;
 use crate::world::{Finished, World};
 use crate::{Options, Outcome, Simulation, static_limits};
 
@@ -221,8 +222,8 @@ fn exact_world(servers_of_a: u32, timeout: Nanos, options: &Options) -> World {
     }
     workload.overhead = Nanos::from_millis(1);
     workload.servers = 1;
-    let generator = Generator::new(&workload, 1).unwrap();
-    World::new(&workload, generator, 1, Sharing::Shared, options)
+    let source = Source::Generated(Box::new(Generator::new(&workload, 1).unwrap()));
+    World::new(&workload, source, 1, Sharing::Shared, options)
 }
 
 fn request(due_ms: u64, stages: &[&[(u16, &[u32])]]) -> Request {
@@ -308,8 +309,8 @@ fn a_timeout_ends_the_request_fills_nothing_and_keeps_the_server() {
 #[test]
 fn littles_law_holds() {
     let workload = small();
-    let generator = Generator::new(&workload, 5).unwrap();
-    let mut world = World::new(&workload, generator, 5, Sharing::Partitioned, &Options::default());
+    let source = Source::Generated(Box::new(Generator::new(&workload, 5).unwrap()));
+    let mut world = World::new(&workload, source, 5, Sharing::Partitioned, &Options::default());
     let mut request = Request::new();
     // The world counts a request as waiting from its first query on: its own time is not in the sum.
     let (mut waited_s, mut finished) = (0.0, 0_u32);
@@ -321,7 +322,7 @@ fn littles_law_holds() {
     let (mut waiting_sum, mut samples) = (0, 0);
     let mut sample_at = Instant::ZERO;
     for _ in 0..100_000 {
-        world.generator.generate(&mut request);
+        world.source.next_into(&mut request).unwrap();
         let arrival = world.arrival(request.due);
         loop {
             let until = sample_at.min(arrival);

@@ -33,8 +33,21 @@ pub fn static_limits(
     options: &Options,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Option<Vec<Bytes>>, SimulationError> {
-    let end = Instant::ZERO + training_length(workload);
     let simulation = Simulation::new(workload, PolicyKind::Robinhood, seed, options.clone())?;
+    static_limits_of(simulation, workload, options, progress)
+}
+
+/// Like [`static_limits`], of a run that is given: of `workload` under `robinhood` with these options.
+///
+/// # Errors
+/// When the fifth is shorter than a control period, or the recorded stream breaks off in it.
+pub fn static_limits_of(
+    simulation: Simulation,
+    workload: &Workload,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Option<Vec<Bytes>>, SimulationError> {
+    let end = Instant::ZERO + training_length(workload);
     let mut is_stopped = false;
     let outcome = simulation.run(&mut |so_far| {
         is_stopped |= progress(Progress { end, ..so_far }).is_break();
@@ -46,6 +59,9 @@ pub fn static_limits(
     });
     if is_stopped {
         return Ok(None);
+    }
+    if let Some(error) = outcome.source_error {
+        return Err(error.into());
     }
     if outcome.series.control.is_empty() {
         return Err(SimulationError::ShortTraining {

@@ -8,15 +8,14 @@
 use robinhood_blocking::{BatchRecord, Report, Slowest};
 use robinhood_cache::Sharing;
 use robinhood_stats::{BackendId, Instant, Nanos};
-use robinhood_workload::{
-    Batch, Draws, Generator, Key, Request, RequestStream, Workload, service_factor,
-};
+use robinhood_workload::{Batch, Draws, Key, Request, Workload, service_factor};
 
 use crate::app_server::{AppServer, Handles, name_ranks};
 use crate::fetches::{Fetch, Fetches, Joined};
 use crate::flight::{BatchFlight, Flights};
 use crate::options::Options;
 use crate::queue::BackendQueue;
+use crate::source::Source;
 
 /// A request that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub(crate) struct World {
     pub(crate) servers: Vec<AppServer>,
     pub(crate) queues: Vec<BackendQueue>,
     pub(crate) tallies: Vec<BackendTally>,
-    pub(crate) generator: Generator,
+    pub(crate) source: Source,
     handles: Handles,
     flights: Flights,
     /// Keys on their way, when misses are coalesced.
@@ -55,7 +54,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(
         workload: &Workload,
-        generator: Generator,
+        source: Source,
         seed: u64,
         sharing: Sharing,
         options: &Options,
@@ -73,7 +72,7 @@ impl World {
             servers: (0..workload.servers).map(server).collect(),
             queues: workload.backends.iter().enumerate().map(queue).collect(),
             tallies: vec![BackendTally::default(); workload.backends.len()],
-            generator,
+            source,
             handles,
             flights: Flights::default(),
             fetches: options.coalesce.then(Fetches::default),
@@ -94,10 +93,10 @@ impl World {
             for batch in request.stage(stage) {
                 self.scratch.clear();
                 server.look_up(&self.handles, request, batch, &mut self.scratch);
-                server.shadow(&self.generator, request, batch);
+                server.shadow(&self.source, request, batch);
                 keep_cacheable(&mut self.scratch, request, batch);
                 for &key in &self.scratch {
-                    let bytes = self.generator.value_bytes(batch.backend, key);
+                    let bytes = self.source.value_bytes(batch.backend, key);
                     server.fill(&self.handles, batch.backend, key, bytes);
                 }
             }
@@ -184,7 +183,7 @@ impl World {
         let sent = self.flights.batches.slot(batch_slot);
         sent.fills.clear();
         server.look_up(&self.handles, request, batch, &mut sent.fills);
-        server.shadow(&self.generator, request, batch);
+        server.shadow(&self.source, request, batch);
         let queries = batch.queries();
         let hits = queries - sent.fills.len() as u32;
         if hits == queries {
@@ -199,8 +198,8 @@ impl World {
         let (app_server, deadline) =
             (flight.app_server, now + self.queues[backend.index()].spec().timeout);
         let joined = self.fetches.as_mut().map_or(Joined::default(), |fetches| {
-            let may_join = |key| is_cacheable(key, request, batch);
-            fetches.join((app_server, backend), deadline, &mut sent.fills, may_join)
+            let missed = server.missed(&self.handles, request, batch);
+            fetches.join((app_server, backend), deadline, missed, &mut sent.fills)
         });
         (sent.request, sent.backend, sent.queries, sent.hits) = (slot, backend, queries, hits);
         (sent.issued, sent.timeouts) = (now, joined.timeouts);
@@ -248,7 +247,7 @@ impl World {
         if let Some(fetches) = &mut self.fetches {
             let is_answered = !(sent.is_given_up && self.cancels);
             let fetch = Fetch { end: if is_answered { admission.end } else { end }, is_answered };
-            fetches.begin(request.app_server, backend, &sent.fills, fetch);
+            fetches.begin(request.app_server, backend, &mut sent.fills, fetch);
         }
         end
     }
@@ -325,7 +324,7 @@ impl World {
             return;
         }
         for &key in &batch.fills {
-            let bytes = self.generator.value_bytes(batch.backend, key);
+            let bytes = self.source.value_bytes(batch.backend, key);
             self.servers[usize::from(app_server)].fill(&self.handles, batch.backend, key, bytes);
         }
     }
@@ -343,13 +342,9 @@ impl World {
 
 /// Leaves the keys whose objects the cache may hold.
 fn keep_cacheable(fills: &mut Vec<Key>, request: &Request, batch: &Batch) {
-    if !request.cacheable(batch).iter().all(|&cacheable| cacheable) {
-        fills.retain(|&key| is_cacheable(key, request, batch));
+    let (keys, cacheable) = (request.keys(batch), request.cacheable(batch));
+    if !cacheable.iter().all(|&cacheable| cacheable) {
+        let may = |fill: &Key| keys.iter().zip(cacheable).any(|(key, &c)| c && key == fill);
+        fills.retain(may);
     }
-}
-
-/// Whether the cache may hold the object of a key of the batch.
-fn is_cacheable(key: Key, request: &Request, batch: &Batch) -> bool {
-    let mut queries = request.keys(batch).iter().zip(request.cacheable(batch));
-    queries.any(|(&other, &cacheable)| cacheable && other == key)
 }

@@ -11,6 +11,7 @@ pub mod draws;
 pub mod generate;
 pub mod popularity;
 pub mod presets;
+mod recorded;
 pub mod request;
 pub mod service;
 pub mod sizes;

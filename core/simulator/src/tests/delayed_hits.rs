@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use robinhood_blocking::{Blocker, Cell};
-use robinhood_stats::{BackendId, Instant, Nanos};
+use robinhood_stats::{BackendId, Nanos};
 use robinhood_workload::{Key, Request};
 
 use super::{TIMEOUT, exact_world, finish_all, request};
@@ -110,18 +110,22 @@ fn a_cancelled_fetch_ends_for_those_who_joined_it_and_frees_its_server() {
     assert_eq!(world.queues[0].totals().busy, Nanos::from_millis(3 * 500 + 202));
 }
 
+/// A query that bypasses the cache is always sent. Request 1 joins key 1 with one of its queries and sends it anew for the other; when the first fetch
+/// ends, at 501, the key is in the cache.
 #[test]
 fn queries_that_bypass_the_cache_are_never_coalesced() {
     let mut world = exact_world(1, TIMEOUT, &coalesce());
-    let requests = [0, 100].map(|due_ms| {
-        let mut request = Request::new();
-        request.due = Instant(due_ms * MS);
+    let mut requests = [0, 100, 400, 600].map(|due_ms| request(due_ms, &[&[(0, &[1])]]));
+    for (request, queries) in
+        requests[1..3].iter_mut().zip([&[(Key(1), true), (Key(1), false)][..], &[(Key(1), false)]])
+    {
+        request.clear();
         request.push_stage();
-        request.push_batch(BackendId(0), [(Key(1), false)]);
-        request
-    });
-    assert_eq!(latencies_ns(&mut world, &requests), [501, 901].map(|ms| ms * MS));
-    assert_eq!(world.coalesced(), 0);
+        request.push_batch(BackendId(0), queries.iter().copied());
+    }
+    assert_eq!(latencies_ns(&mut world, &requests), [501, 901, 1_101, 1].map(|ms| ms * MS));
+    assert_eq!((world.coalesced(), world.queues[0].totals().keys), (1, 3));
+    assert_eq!((world.tallies[0].queries, world.tallies[0].hits), (5, 1));
 }
 
 /// Requests due at different times, each for up to four keys of `a` and, a stage later, for one of `b`.
