@@ -4,25 +4,35 @@
 
 use robinhood_blocking::Snapshot;
 use robinhood_controller::PolicyKind;
-use robinhood_stats::{BackendName, Instant, Nanos, SloMeter};
+use robinhood_stats::{BackendName, Histogram, Instant, Nanos, SloMeter};
 
 use crate::control::Control;
 use crate::options::Options;
 use crate::outcome::{
-    BackendOutcome, ControlPoint, LatencyPoint, Outcome, Series, median, ratio, share,
+    BackendOutcome, ControlPoint, LatencyDistribution, LatencyPoint, Outcome, Series, median,
+    ratio, share,
 };
 use crate::queue::QueueTotals;
+use crate::recent::Recent;
+use crate::thinned::Thinned;
 use crate::world::{BackendTally, World};
+
+/// The longest window of recent counts, in control periods.
+const PERIODS_MAX: usize = 10_000;
 
 /// Instruments and what they read so far.
 #[derive(Debug)]
 pub(crate) struct Gauges {
     measured_from: Instant,
     slo: SloMeter,
+    /// Of the measured part.
+    latencies: Histogram,
+    recent: Recent,
     latency: Thinned<LatencyPoint>,
     control: Thinned<ControlPoint>,
     periods: u64,
     dominant_share_sum: f64,
+    dominant_share_max: f64,
     rbc_share_sums: Vec<f64>,
     cache_share_sums: Vec<f64>,
     /// Counts at the start of the measured part.
@@ -30,47 +40,20 @@ pub(crate) struct Gauges {
     queues_before: Vec<QueueTotals>,
 }
 
-/// A list that keeps every n-th value, n doubling when it is full.
-#[derive(Debug)]
-struct Thinned<T> {
-    kept: Vec<T>,
-    every: u64,
-    seen: u64,
-}
-
-impl<T> Thinned<T> {
-    const fn new() -> Self {
-        Self { kept: Vec::new(), every: 1, seen: 0 }
-    }
-
-    fn push(&mut self, value: T) {
-        if self.seen.is_multiple_of(self.every) {
-            if self.kept.len() == Series::POINTS_MAX {
-                let mut place = 0;
-                self.kept.retain(|_| {
-                    place += 1;
-                    place % 2 == 1
-                });
-                self.every *= 2;
-            }
-            if self.seen.is_multiple_of(self.every) {
-                self.kept.push(value);
-            }
-        }
-        self.seen += 1;
-    }
-}
-
 impl Gauges {
     pub(crate) fn new(backends: usize, measured_from: Instant, options: &Options) -> Self {
         let (window, step) = (options.scaled(options.slo_window), options.scaled(options.slo_step));
+        let periods = options.slo_window.0 / options.period.0.max(1);
         Self {
             measured_from,
             slo: SloMeter::new(Instant::ZERO, window, step).with_tail(options.percentile / 100.0),
-            latency: Thinned::new(),
-            control: Thinned::new(),
+            latencies: Histogram::precise(),
+            recent: Recent::new((periods as usize).clamp(1, PERIODS_MAX), backends),
+            latency: Thinned::new(Series::POINTS_MAX),
+            control: Thinned::new(Series::control_points_max(backends)),
             periods: 0,
             dominant_share_sum: 0.0,
+            dominant_share_max: 0.0,
             rbc_share_sums: vec![0.0; backends],
             cache_share_sums: vec![0.0; backends],
             tallies_before: vec![BackendTally::default(); backends],
@@ -81,6 +64,9 @@ impl Gauges {
     #[inline]
     pub(crate) fn handle_finished(&mut self, at: Instant, latency: Nanos) {
         self.slo.handle_completion(at, latency);
+        if at > self.measured_from {
+            self.latencies.add_nanos(latency);
+        }
     }
 
     /// Remembers the counts at the start of the measured part.
@@ -112,24 +98,38 @@ impl Gauges {
         snapshot: &Snapshot,
         names: &[BackendName],
         cache_share: Vec<f64>,
+        world: &World,
     ) {
+        let recent = self.recent.handle_period(now, world);
         if now <= self.measured_from {
             return;
         }
-        let rbc = |name: &BackendName| snapshot.backend(name.as_str()).map_or(0.0, |b| b.rbc);
-        let rbc: Vec<f64> = names.iter().map(rbc).collect();
+        let known = || names.iter().map(|name| snapshot.backend(name.as_str()));
+        let rbc: Vec<f64> = known().map(|seen| seen.map_or(0.0, |seen| seen.rbc)).collect();
         let total: f64 = rbc.iter().sum();
         let rbc_share: Vec<f64> = rbc.iter().map(|&part| ratio(part, total)).collect();
         self.periods += 1;
-        self.dominant_share_sum += rbc_share.iter().copied().fold(0.0, f64::max);
+        let dominant = rbc_share.iter().copied().fold(0.0, f64::max);
+        self.dominant_share_sum += dominant;
+        self.dominant_share_max = self.dominant_share_max.max(dominant);
         for (sum, share) in self.rbc_share_sums.iter_mut().zip(&rbc_share) {
             *sum += share;
         }
         for (sum, share) in self.cache_share_sums.iter_mut().zip(&cache_share) {
             *sum += share;
         }
-        let at_s = now.since(self.measured_from).as_secs_f64();
-        self.control.push(ControlPoint { at_s, cache_share, rbc_share });
+        let measured = now.since(self.measured_from);
+        self.control.push(ControlPoint {
+            at_s: measured.as_secs_f64(),
+            cache_share,
+            rbc_share,
+            hit_ratio: recent.iter().map(|backend| backend.hit_ratio).collect(),
+            load: recent.iter().map(|backend| backend.load).collect(),
+            miss_p99_ms: known()
+                .map(|seen| seen.and_then(|seen| seen.miss_batch_p99).map(Nanos::as_millis_f64))
+                .collect(),
+            capacity: world.queues.iter().map(|queue| queue.capacity_at(now)).collect(),
+        });
     }
 
     /// The result at `now`.
@@ -142,7 +142,7 @@ impl Gauges {
         options: &Options,
     ) -> Outcome {
         let (workload, policy, seed, requests) = run;
-        let latency = &self.latency.kept;
+        let latency = self.latency.kept();
         let tails = || latency.iter().map(|point| point.tail_ms);
         let p99s = || latency.iter().map(|point| point.p99_ms);
         Outcome {
@@ -164,6 +164,8 @@ impl Gauges {
                 p.p50_ms > options.p50_objective.as_millis_f64()
             }),
             dominant_rbc_share_mean: ratio(self.dominant_share_sum, self.periods as f64),
+            dominant_rbc_share_max: self.dominant_share_max,
+            latency: LatencyDistribution::of(&self.latencies),
             bytes_moved: control.bytes_moved().0,
             requests,
             finished: world.finished,
@@ -172,7 +174,7 @@ impl Gauges {
             coalesced: world.coalesced(),
             refused: world.servers.iter().map(|server| server.refused()).sum(),
             backends: self.backends(now, world, control.names()),
-            series: Series { latency: latency.clone(), control: self.control.kept.clone() },
+            series: Series { latency: latency.to_vec(), control: self.control.kept().to_vec() },
         }
     }
 
@@ -182,34 +184,25 @@ impl Gauges {
             let (tally, before) = (world.tallies[id], self.tallies_before[id]);
             let queries = tally.queries - before.queries;
             let (queue, spec) = (world.queues[id].totals(), world.queues[id].spec());
-            let busy_s = (queue.busy.saturating_sub(self.queues_before[id].busy)).as_secs_f64();
+            let since = |of: fn(&QueueTotals) -> Nanos| {
+                of(&queue).saturating_sub(of(&self.queues_before[id])).as_secs_f64()
+            };
+            let servers_s = measured_s * f64::from(spec.servers);
+            let p99s = self.control.kept().iter().filter_map(|point| point.miss_p99_ms[id]);
+            let p99s: Vec<f64> = p99s.collect();
             BackendOutcome {
                 name: name.clone(),
                 queries,
                 hit_ratio: ratio((tally.hits - before.hits) as f64, queries as f64),
-                utilisation: ratio(busy_s, measured_s * f64::from(spec.servers)),
-                load: ratio(busy_s * spec.speed, measured_s),
+                utilisation: ratio(since(|totals| totals.busy), servers_s),
+                utilisation_offered: ratio(since(|totals| totals.offered), servers_s),
+                load: ratio(since(|totals| totals.work), measured_s),
+                miss_p99_worst_ms: p99s.iter().copied().reduce(f64::max),
+                miss_p99_median_ms: median(p99s),
                 rbc_share_mean: ratio(self.rbc_share_sums[id], self.periods as f64),
                 cache_share_mean: ratio(self.cache_share_sums[id], self.periods as f64),
             }
         };
         names.iter().enumerate().map(backend).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_series_is_thinned_evenly_and_stays_bounded() {
-        let mut series = Thinned::new();
-        for value in 0..Series::POINTS_MAX as u64 * 5 {
-            series.push(value);
-        }
-        assert!(series.kept.len() <= Series::POINTS_MAX);
-        let every = series.kept[1] - series.kept[0];
-        assert!(series.kept.windows(2).all(|pair| pair[1] - pair[0] == every), "{every}");
-        assert_eq!(series.kept[0], 0);
     }
 }

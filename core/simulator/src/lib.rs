@@ -12,21 +12,27 @@ mod fetches;
 mod flight;
 mod gauges;
 mod queue;
+mod recent;
 mod reports;
 mod slopes;
 mod source;
+mod thinned;
 mod world;
 
+pub mod growth;
 pub mod options;
 pub mod outcome;
 pub mod simulation;
 pub mod training;
 
+pub use growth::LoadGrowth;
 pub use options::Options;
-pub use outcome::{BackendOutcome, ControlPoint, LatencyPoint, Outcome, Series};
+pub use outcome::{
+    BackendOutcome, ControlPoint, LatencyDistribution, LatencyPoint, Outcome, Series,
+};
 pub use simulation::{Progress, Simulation};
 pub use source::SourceError;
-pub use training::{static_limits, static_limits_of, training_length};
+pub use training::{static_limits, static_limits_from_run, static_limits_of, training_length};
 
 use robinhood_stats::Nanos;
 

@@ -3,7 +3,7 @@
 //! Place in the flow: the end. Numbers cover the measured part unless they say otherwise.
 
 use robinhood_controller::PolicyKind;
-use robinhood_stats::{BackendName, Nanos};
+use robinhood_stats::{BackendName, Histogram, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::source::SourceError;
@@ -41,6 +41,10 @@ pub struct Outcome {
     pub p50_violation_ratio: f64,
     /// Mean over control periods of the largest backend's share of the RBC, 0 to 1.
     pub dominant_rbc_share_mean: f64,
+    /// The largest share that any backend had of the RBC in any control period, 0 to 1.
+    pub dominant_rbc_share_max: f64,
+    /// Latencies of all requests that were answered in the measured part.
+    pub latency: LatencyDistribution,
     /// Bytes granted by the controllers of all servers together, warm-up included.
     pub bytes_moved: u64,
     /// Requests that arrived in the whole run.
@@ -70,17 +74,48 @@ pub struct BackendOutcome {
     pub queries: u64,
     /// Share of queries that the cache answered, 0 to 1.
     pub hit_ratio: f64,
-    /// Share of time that its servers worked, 0 to 1.
+    /// Share of time that its servers worked. Work counts when it arrives, so that more work than they can do gives more than 1.
     pub utilisation: f64,
-    /// Servers of speed 1 that its work would have kept busy all the time at full capacity.
+    /// The same with batches that were cancelled counted whole: the work that was offered.
+    pub utilisation_offered: f64,
+    /// Servers of speed 1 that its work would have kept busy all the time at full capacity: what was asked of it, however fast it was.
     pub load: f64,
+    /// Median over control periods of the P99 of its batches with a miss, ms, as the collector sees it; `None` without such batches.
+    pub miss_p99_median_ms: Option<f64>,
+    /// The highest of these, ms.
+    pub miss_p99_worst_ms: Option<f64>,
     /// Mean share of the RBC over control periods, 0 to 1.
     pub rbc_share_mean: f64,
     /// Mean share of the cache over control periods, 0 to 1: of limits, or of use where the cache is shared.
     pub cache_share_mean: f64,
 }
 
-/// Values over time. At most [`Series::POINTS_MAX`] points: of longer runs every n-th is kept.
+/// Percentiles of latencies, ms; 0 without requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyDistribution {
+    /// Requests.
+    pub requests: u64,
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 75th percentile.
+    pub p75_ms: f64,
+    /// 90th percentile.
+    pub p90_ms: f64,
+    /// 95th percentile.
+    pub p95_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// 99.9th percentile.
+    pub p99_9_ms: f64,
+    /// 99.99th percentile.
+    pub p99_99_ms: f64,
+    /// Maximum.
+    pub max_ms: f64,
+}
+
+/// Values over time. At most [`Series::POINTS_MAX`] points, fewer with very many backends: of longer runs every n-th is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Observations of the service level.
@@ -113,6 +148,32 @@ pub struct ControlPoint {
     pub cache_share: Vec<f64>,
     /// Share of the RBC by backend.
     pub rbc_share: Vec<f64>,
+    /// Share of the queries that the cache answered by backend, over the time of the service level's window; `None` without queries.
+    pub hit_ratio: Vec<Option<f64>>,
+    /// Servers of speed 1 at full capacity that the work of each backend would keep busy, over the same time.
+    pub load: Vec<f64>,
+    /// P99 of the batches with a miss by backend, ms, as the collector sees it; exact to 12.5 %, `None` without such batches.
+    pub miss_p99_ms: Vec<Option<f64>>,
+    /// Capacity of each backend at that moment, as a share of its full speed.
+    pub capacity: Vec<f64>,
+}
+
+impl LatencyDistribution {
+    pub(crate) fn of(latencies: &Histogram) -> Self {
+        let ms = |quantile| latencies.quantile_nanos(quantile).as_millis_f64();
+        Self {
+            requests: latencies.count(),
+            mean_ms: latencies.mean().unwrap_or(0.0) / 1e6,
+            p50_ms: ms(0.50),
+            p75_ms: ms(0.75),
+            p90_ms: ms(0.90),
+            p95_ms: ms(0.95),
+            p99_ms: ms(0.99),
+            p99_9_ms: ms(0.999),
+            p99_99_ms: ms(0.9999),
+            max_ms: Nanos(latencies.max().unwrap_or(0)).as_millis_f64(),
+        }
+    }
 }
 
 impl Outcome {
@@ -132,6 +193,13 @@ impl Outcome {
 impl Series {
     /// The most points of each kind.
     pub const POINTS_MAX: usize = 20_000;
+    /// The most points with one value for each backend, all backends together.
+    const BACKEND_POINTS_MAX: usize = 2_000_000;
+
+    /// The most states of the control loop for so many backends.
+    pub(crate) fn control_points_max(backends: usize) -> usize {
+        (Self::BACKEND_POINTS_MAX / backends.max(1)).clamp(2, Self::POINTS_MAX)
+    }
 }
 
 /// The share of values for which `holds`; 0 of none.

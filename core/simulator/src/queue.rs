@@ -17,10 +17,7 @@ pub(crate) struct BackendQueue {
     cancels: bool,
     /// When each server has finished everything that was given to it.
     free_at: Vec<Instant>,
-    busy: Nanos,
-    waited: Nanos,
-    batches: u64,
-    keys: u64,
+    totals: QueueTotals,
 }
 
 /// What the queue decided about a batch.
@@ -35,7 +32,12 @@ pub(crate) struct Admission {
 /// Sums over all batches of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueTotals {
+    /// Time of servers that worked, or will when their turn comes.
     pub(crate) busy: Nanos,
+    /// Time of servers that all batches would take if none were cancelled.
+    pub(crate) offered: Nanos,
+    /// The same of servers of speed 1 at full capacity: what the batches ask for, however fast the backend is.
+    pub(crate) work: Nanos,
     pub(crate) waited: Nanos,
     pub(crate) batches: u64,
     /// Keys that were asked for.
@@ -50,17 +52,7 @@ impl BackendQueue {
         cancels: bool,
     ) -> Self {
         let free_at = vec![Instant::ZERO; spec.servers as usize];
-        Self {
-            spec,
-            capacity,
-            measured_from,
-            cancels,
-            free_at,
-            busy: Nanos::ZERO,
-            waited: Nanos::ZERO,
-            batches: 0,
-            keys: 0,
-        }
+        Self { spec, capacity, measured_from, cancels, free_at, totals: QueueTotals::default() }
     }
 
     /// Takes a batch of `misses` keys that arrives now. Arrivals must come in the order of time.
@@ -73,17 +65,20 @@ impl BackendQueue {
             }
         }
         let start = self.free_at[server].max(now);
-        let measured = Instant(start.since(self.measured_from).0);
-        let service = service_time(&self.spec, misses, factor, self.capacity.at(measured));
+        let capacity = self.capacity_at(start);
+        let service = service_time(&self.spec, misses, factor, capacity);
         let end = start + service;
         // Who leaves before a server begins was never there for those behind: their server becomes free when it would have without.
         let leaves = if self.cancels { now + self.spec.timeout } else { Instant(u64::MAX) };
         let (from, to) = (start.min(leaves), end.min(leaves));
         self.free_at[server] = to.max(self.free_at[server]);
-        self.busy += to.since(from);
-        self.waited += from.since(now);
-        self.batches += 1;
-        self.keys += u64::from(misses);
+        let totals = &mut self.totals;
+        totals.busy += to.since(from);
+        totals.offered += service;
+        totals.work += Nanos((service.0 as f64 * (self.spec.speed * capacity)) as u64);
+        totals.waited += from.since(now);
+        totals.batches += 1;
+        totals.keys += u64::from(misses);
         Admission { start, end }
     }
 
@@ -91,9 +86,14 @@ impl BackendQueue {
         &self.spec
     }
 
+    /// The share of its full speed that the backend has.
+    #[inline]
+    pub(crate) fn capacity_at(&self, now: Instant) -> f64 {
+        self.capacity.at(Instant(now.since(self.measured_from).0))
+    }
+
     pub(crate) const fn totals(&self) -> QueueTotals {
-        let (busy, waited, batches, keys) = (self.busy, self.waited, self.batches, self.keys);
-        QueueTotals { busy, waited, batches, keys }
+        self.totals
     }
 }
 
@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(admissions[3], Admission { start: ms(26), end: ms(36) });
         let totals = queue.totals();
         assert_eq!(totals.busy, Nanos::from_millis(10 + 16 + 4), "D is cancelled at 30 ms");
+        assert_eq!(totals.offered, Nanos::from_millis(10 + 30 + 10 + 10));
         assert_eq!(totals.waited, Nanos::from_millis(9 + 25 + 21));
     }
 
@@ -148,5 +149,7 @@ mod tests {
         let mut queue = BackendQueue::new(spec, path, ms(100), false);
         assert_eq!(queue.handle_batch(ms(110), 1, 1.0).end, ms(120));
         assert_eq!(queue.handle_batch(ms(110), 1, 1.0).end, ms(140));
+        let totals = queue.totals();
+        assert_eq!((totals.busy, totals.work), (Nanos::from_millis(30), Nanos::from_millis(20)));
     }
 }

@@ -197,7 +197,7 @@ impl Simulation {
         self.control.handle_slot(now, &mut self.world);
         if let Some(snapshot) = self.control.handle_timeout(now, &mut self.world) {
             let shares = self.control.cache_shares(&self.world);
-            self.gauges.handle_period(now, &snapshot, self.control.names(), shares);
+            self.gauges.handle_period(now, &snapshot, self.control.names(), shares, &self.world);
         }
     }
 }

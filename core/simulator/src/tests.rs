@@ -13,6 +13,7 @@ use crate::world::{Finished, World};
 use crate::{Options, Outcome, Simulation, static_limits};
 
 mod delayed_hits;
+mod figures;
 mod report_path;
 
 fn backend(name: &str, catalogue: u32, service_ms: u64, servers: u32) -> BackendSpec {

@@ -12,6 +12,7 @@ use robinhood_workload::Workload;
 
 use crate::SimulationError;
 use crate::options::Options;
+use crate::outcome::{Outcome, Series};
 use crate::simulation::{Progress, Simulation};
 
 /// The training takes one in so many parts of the measured part.
@@ -69,9 +70,43 @@ pub fn static_limits_of(
             period: options.scaled(options.period),
         });
     }
-    let share = |backend: &crate::BackendOutcome| (backend.name.clone(), backend.cache_share_mean);
-    let mean = outcome.backends.iter().map(share).collect();
-    let mean = Allocation::in_proportion(workload.cache_per_server, mean)?;
-    let limit = |name: &BackendName| mean.get(name).expect("an outcome has all backends");
-    Ok(Some(workload.names().map(limit).collect()))
+    let shares = outcome.backends.iter().map(|backend| backend.cache_share_mean);
+    Ok(Some(limits_in_proportion(workload, shares)?))
+}
+
+/// What [`static_limits`] would give, bit for bit, read off a whole run of `robinhood` on the same workload with the same seed and options. `None` when
+/// it cannot be read there: the run was not that, not complete, or so long that its series is thinned.
+pub fn static_limits_from_run(
+    workload: &Workload,
+    options: &Options,
+    run: &Outcome,
+) -> Option<Vec<Bytes>> {
+    let is_thinned = run.series.control.len() >= Series::control_points_max(run.backends.len()) / 2;
+    if run.policy != PolicyKind::Robinhood || !run.complete || is_thinned {
+        return None;
+    }
+    let slot = options.slot();
+    // The training ends with the slot in which its time is over.
+    let end = Nanos(training_length(workload).0.div_ceil(slot.0) * slot.0);
+    let end_s = (end - workload.length.warmup).as_secs_f64();
+    let points = || run.series.control.iter().take_while(|point| point.at_s <= end_s);
+    let periods = points().count();
+    let mean = |backend: usize| {
+        points().map(|point| point.cache_share[backend]).fold(0.0, |sum, share| sum + share)
+            / periods as f64
+    };
+    if periods == 0 {
+        return None;
+    }
+    limits_in_proportion(workload, (0..run.backends.len()).map(mean)).ok()
+}
+
+fn limits_in_proportion(
+    workload: &Workload,
+    shares: impl Iterator<Item = f64>,
+) -> Result<Vec<Bytes>, SimulationError> {
+    let shares = workload.names().cloned().zip(shares).collect();
+    let limits = Allocation::in_proportion(workload.cache_per_server, shares)?;
+    let limit = |name: &BackendName| limits.get(name).expect("an allocation of all backends");
+    Ok(workload.names().map(limit).collect())
 }
