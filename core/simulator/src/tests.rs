@@ -12,6 +12,7 @@ use crate::source::Source;
 use crate::world::{Finished, World};
 use crate::{Options, Outcome, Simulation, static_limits};
 
+mod common_random_numbers;
 mod delayed_hits;
 mod figures;
 mod report_path;
