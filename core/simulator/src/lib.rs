@@ -80,5 +80,3 @@ pub enum SimulationError {
 mod closed_forms;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod witness;

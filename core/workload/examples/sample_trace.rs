@@ -5,7 +5,7 @@
 use std::io::{BufWriter, stdout};
 
 use robinhood_workload::presets::{self, Scale};
-use robinhood_workload::{Generator, Request, TraceWriter};
+use robinhood_workload::{Generator, Request, TraceFormat, TraceWriter};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workload = presets::by_name(&argument(0, "demo"), Scale::EIGHTH)?;
     let requests: u64 = argument(1, "100").parse()?;
     let mut stream = Generator::new(&workload, argument(2, "1").parse()?)?;
-    let mut writer = TraceWriter::new(BufWriter::new(stdout().lock()));
+    let mut writer = TraceWriter::new(BufWriter::new(stdout().lock()), TraceFormat::JsonLines);
     let mut request = Request::new();
     for _ in 0..requests {
         stream.generate(&mut request);

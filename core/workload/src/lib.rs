@@ -31,6 +31,7 @@ pub use spec::{
     WorkloadError,
 };
 pub use trace::{
-    BackendSurvey, Survey, Surveyor, TraceError, TraceOptions, TraceReader, TraceSpeed, TraceWriter,
+    BackendSurvey, KeyText, Record, Survey, Surveyor, TraceError, TraceFormat, TraceOptions,
+    TraceReader, TraceRecords, TraceSpeed, TraceWriter,
 };
 pub use zipf::Zipf;

@@ -3,6 +3,8 @@
 //! Place in the flow: a stream (generated or read from a trace) fills a [`Request`], the simulator or the load tester sends it. All queries
 //! lie in one vector that is reused, so that a stream allocates nothing per request and a reader can look up a whole batch in a row.
 
+use std::ops::Range;
+
 use robinhood_stats::{BackendId, BackendName, Instant};
 
 use crate::trace::TraceError;
@@ -125,16 +127,22 @@ impl Request {
         &self.batches[start..self.stage_ends[stage] as usize]
     }
 
+    /// Where the queries of a batch lie among all queries of this request.
+    #[inline]
+    pub(crate) fn places(&self, batch: &Batch) -> Range<usize> {
+        batch.first as usize..(batch.first + batch.count) as usize
+    }
+
     /// The keys of a batch of this request.
     #[inline]
     pub fn keys(&self, batch: &Batch) -> &[Key] {
-        &self.keys[batch.first as usize..(batch.first + batch.count) as usize]
+        &self.keys[self.places(batch)]
     }
 
     /// For each key of a batch of this request, whether the cache may hold its object.
     #[inline]
     pub fn cacheable(&self, batch: &Batch) -> &[bool] {
-        &self.cacheable[batch.first as usize..(batch.first + batch.count) as usize]
+        &self.cacheable[self.places(batch)]
     }
 
     /// Number of queries in all batches.

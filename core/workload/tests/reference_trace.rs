@@ -3,7 +3,10 @@
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use robinhood_workload::{Request, RequestStream, TraceOptions, TraceReader};
+use robinhood_workload::{
+    Record, Request, RequestStream, TraceFormat, TraceOptions, TraceReader, TraceRecords,
+    TraceWriter,
+};
 
 fn reference_data() -> PathBuf {
     let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
@@ -33,4 +36,25 @@ fn the_trace_of_the_artefact_is_read_completely() {
     }
     assert_eq!((requests, queries), (5_000, 15_000));
     assert_eq!(stream.backends().len(), 2);
+}
+
+#[test]
+fn the_trace_of_the_artefact_is_the_same_after_conversion_there_and_back() {
+    let path = reference_data().join("robinhood-artifact/trace.json");
+    let Ok(text) = std::fs::read(&path) else {
+        println!("skipped: there is no {}", path.display());
+        return;
+    };
+    let convert = |bytes: &[u8], format| {
+        let mut records = TraceRecords::new(bytes, "trace.json", false);
+        let mut writer = TraceWriter::new(Vec::new(), format);
+        let mut record = Record::new();
+        while records.next_into(&mut record).unwrap() {
+            writer.write_record(&record, &records).unwrap();
+        }
+        writer.finish().unwrap()
+    };
+    let bytes = convert(&text, TraceFormat::Binary);
+    assert!(bytes.len() * 5 < text.len(), "{} of {}", bytes.len(), text.len());
+    assert!(convert(&bytes, TraceFormat::JsonLines) == text, "the file has changed");
 }

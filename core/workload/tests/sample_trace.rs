@@ -4,7 +4,7 @@ use std::path::Path;
 
 use robinhood_workload::presets::{self, Scale};
 use robinhood_workload::{
-    Generator, Request, RequestStream, TraceOptions, TraceReader, TraceWriter,
+    Generator, Request, RequestStream, TraceFormat, TraceOptions, TraceReader, TraceWriter,
 };
 
 const REQUESTS: usize = 100;
@@ -18,7 +18,7 @@ fn sample() -> Vec<u8> {
 fn the_sample_is_what_the_generator_makes() {
     let workload = presets::by_name("demo", Scale::EIGHTH).unwrap();
     let mut stream = Generator::new(&workload, 1).unwrap();
-    let mut writer = TraceWriter::new(Vec::new());
+    let mut writer = TraceWriter::new(Vec::new(), TraceFormat::JsonLines);
     let mut request = Request::new();
     for _ in 0..REQUESTS {
         stream.generate(&mut request);

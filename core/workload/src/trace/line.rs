@@ -1,6 +1,8 @@
 //! One line of a trace as data, with errors that name the key and what is allowed.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
@@ -11,21 +13,33 @@ use super::Fault;
 /// A request as its line has it.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line {
+pub(super) struct Line<'a> {
     /// Seconds.
     #[serde(deserialize_with = "seconds")]
     pub(super) t: f64,
     /// Stages.
-    pub(super) d: Vec<StageLine>,
+    #[serde(borrow)]
+    pub(super) d: Vec<StageLine<'a>>,
+}
+
+/// A text of the line, copied only where it has escapes.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The batches of a stage in the order of the line.
 #[derive(Debug)]
-pub(super) struct StageLine(pub(super) Vec<(String, BatchLine)>);
+pub(super) struct StageLine<'a>(pub(super) Vec<(Text<'a>, BatchLine<'a>)>);
 
-impl StageLine {
+impl<'a> StageLine<'a> {
     /// The batches that query anything.
-    pub(super) fn batches(&self) -> impl Iterator<Item = &(String, BatchLine)> {
+    pub(super) fn batches(&self) -> impl Iterator<Item = &(Text<'a>, BatchLine<'a>)> {
         self.0.iter().filter(|(_, batch)| !batch.keys.is_empty())
     }
 }
@@ -33,22 +47,23 @@ impl StageLine {
 /// A batch as its line has it.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BatchLine {
+pub(super) struct BatchLine<'a> {
     #[serde(rename = "S", deserialize_with = "sizes")]
-    pub(super) sizes: Vec<u32>,
-    #[serde(rename = "U", deserialize_with = "keys")]
-    pub(super) keys: Vec<String>,
+    pub(super) sizes_bytes: Vec<u32>,
+    #[serde(borrow, rename = "U", deserialize_with = "keys")]
+    pub(super) keys: Vec<Text<'a>>,
     #[serde(rename = "C", deserialize_with = "flags")]
     pub(super) cacheable: Vec<bool>,
 }
 
 /// Reads a line and checks everything that the line alone can show.
-pub(super) fn parse(text: &str) -> Result<Line, Fault> {
-    let line: Line = serde_json::from_str(text).map_err(|error| fault(&error))?;
+pub(super) fn parse(text: &str) -> Result<Line<'_>, Fault> {
+    let line: Line<'_> = serde_json::from_str(text).map_err(|error| fault(&error))?;
     for (backend, batch) in line.d.iter().flat_map(|stage| &stage.0) {
-        let (sizes, keys, cacheable) = (batch.sizes.len(), batch.keys.len(), batch.cacheable.len());
+        let (sizes, keys, cacheable) =
+            (batch.sizes_bytes.len(), batch.keys.len(), batch.cacheable.len());
         if sizes != keys || sizes != cacheable {
-            return Err(Fault::Lengths { backend: backend.clone(), sizes, keys, cacheable });
+            return Err(Fault::Lengths { backend: backend.to_string(), sizes, keys, cacheable });
         }
     }
     Ok(line)
@@ -86,7 +101,7 @@ fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u32>, D::Error> {
     })
 }
 
-fn keys<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+fn keys<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Text<'de>>, D::Error> {
     Vec::deserialize(from).map_err(|e| explain("U", "a list of keys, each a text", &e))
 }
 
@@ -99,7 +114,7 @@ fn flags<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<bool>, D::Error> {
     }
 }
 
-impl<'de> Deserialize<'de> for StageLine {
+impl<'de: 'a, 'a> Deserialize<'de> for StageLine<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(StageVisitor)
     }
@@ -109,16 +124,17 @@ impl<'de> Deserialize<'de> for StageLine {
 struct StageVisitor;
 
 impl<'de> Visitor<'de> for StageVisitor {
-    type Value = StageLine;
+    type Value = StageLine<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a stage in `d`, which is a map of backend to batch")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StageLine, A::Error> {
-        let mut batches: Vec<(String, BatchLine)> = Vec::new();
-        while let Some(backend) = map.next_key::<String>()? {
-            let named = |e: A::Error| A::Error::custom(format_args!("backend `{backend}`: {e}"));
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StageLine<'de>, A::Error> {
+        let mut batches: Vec<(Text<'de>, BatchLine<'de>)> = Vec::new();
+        while let Some(backend) = map.next_key::<Text<'de>>()? {
+            let named =
+                |e: A::Error| A::Error::custom(format_args!("backend `{}`: {e}", backend.0));
             if batches.len() == BackendTable::CAPACITY {
                 return Err(named(A::Error::custom(format_args!(
                     "one more than the {} batches that a stage may have",

@@ -1,17 +1,14 @@
 //! A trace as a stream of requests.
 //!
-//! Keys are text in the file and become dense numbers per backend in the order of first use. Requests of equal time are spread inside their step: at
+//! Keys become dense numbers per backend in the order of first use. Requests of equal time are spread inside their step: at
 //! sorted uniform places up to the next time in the file, drawn by the seed.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::io::{BufRead, Read};
+use std::collections::VecDeque;
+use std::io::BufRead;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use robinhood_stats::{BackendId, BackendName, BackendTable, Instant, Nanos, Rate};
+use robinhood_stats::{BackendId, BackendName, Instant, Nanos, Rate};
 
-use super::line::{self, Line, StageLine};
-use super::{Fault, GROUP_REQUESTS_MAX, LINE_BYTES_MAX, TraceError};
+use super::{Fault, GROUP_REQUESTS_MAX, Record, TraceError, TraceFormat, TraceRecords};
 use crate::draws::{Draws, Purpose};
 use crate::request::{Key, Request, RequestStream};
 
@@ -33,7 +30,7 @@ pub struct TraceOptions {
     pub seed: u64,
     /// Number of application servers, from 1.
     pub servers: u16,
-    /// Count bad lines and go on, instead of ending with an error.
+    /// Count bad lines, or bad blocks, and go on, instead of ending with an error.
     pub skip_bad: bool,
 }
 
@@ -43,40 +40,26 @@ impl Default for TraceOptions {
     }
 }
 
-/// The objects of one backend as far as they were met.
-#[derive(Debug, Default)]
-struct Objects {
-    keys: HashMap<String, u32, FixedState>,
-    /// Newest size by key.
-    bytes: Vec<u32>,
-}
-
 /// Reads a trace request by request.
 #[derive(Debug)]
 pub struct TraceReader<R> {
-    input: R,
-    file: String,
+    records: TraceRecords<R>,
     options: TraceOptions,
     draws: Draws,
-    text: Vec<u8>,
-    line: u64,
-    table: BackendTable,
-    objects: Vec<Objects>,
+    record: Record,
     /// Requests of the present time, spread, and those before them that are used again.
     group: VecDeque<Request>,
     spare: Vec<Request>,
     /// The first request of a later time, and that time in seconds.
     ahead: Option<(f64, Request)>,
     first_t: Option<f64>,
-    last_t: f64,
     step_s: f64,
     next_index: u64,
     last_due: Instant,
-    skipped: u64,
 }
 
 impl<R: BufRead> TraceReader<R> {
-    /// A reader of `input`; `file` is its name in errors.
+    /// A reader of `input` in either format; `file` is its name in errors.
     ///
     /// # Panics
     /// When the options ask for no application server, or for a speed that is not a positive number.
@@ -88,29 +71,33 @@ impl<R: BufRead> TraceReader<R> {
         );
         assert!(options.servers > 0, "somebody must take the requests");
         Self {
-            input,
-            file: file.to_owned(),
+            records: TraceRecords::without_texts(input, file, options.skip_bad),
             options,
             draws: Draws::new(options.seed),
-            text: Vec::new(),
-            line: 0,
-            table: BackendTable::new(),
-            objects: Vec::new(),
+            record: Record::new(),
             group: VecDeque::new(),
             spare: Vec::new(),
             ahead: None,
             first_t: None,
-            last_t: 0.0,
             step_s: 1.0, // the authors count in seconds; holds for the last time of a file and a file of one time
             next_index: 0,
             last_due: Instant::ZERO,
-            skipped: 0,
         }
     }
 
-    /// Number of bad lines so far that were skipped.
+    /// The format; `None` before the first request was asked for.
+    pub const fn format(&self) -> Option<TraceFormat> {
+        self.records.format()
+    }
+
+    /// Number of bad lines, or bad blocks, so far that were skipped.
     pub const fn skipped(&self) -> u64 {
-        self.skipped
+        self.records.skipped()
+    }
+
+    /// Number of requests so far that are missing because of what was skipped, as [`TraceRecords::requests_lost`] counts them.
+    pub fn requests_lost(&self) -> u64 {
+        self.records.requests_lost()
     }
 
     /// Number of different keys of a backend so far.
@@ -118,111 +105,17 @@ impl<R: BufRead> TraceReader<R> {
     /// # Panics
     /// When the backend is not of this trace.
     pub fn catalogue(&self, backend: BackendId) -> u32 {
-        self.objects[backend.index()].bytes.len() as u32
+        self.records.catalogue(backend)
     }
 
-    fn error(&self, fault: Fault) -> TraceError {
-        TraceError { file: self.file.clone(), line: self.line, fault }
-    }
-
-    /// Reads the next good line; its time and its queries.
+    /// Reads the next request; its time and its queries.
     fn read_request(&mut self) -> Result<Option<(f64, Request)>, TraceError> {
-        loop {
-            match self.read_line() {
-                Ok(None) => return Ok(None),
-                Ok(Some(line)) => {
-                    let mut request = self.spare.pop().unwrap_or_default();
-                    match self.fill(&line, &mut request) {
-                        Ok(()) => return Ok(Some((line.t, request))),
-                        Err(fault) => self.skip_or_fail(fault)?,
-                    }
-                }
-                // After these the rest of the file cannot be trusted to be lines.
-                Err(fault @ (Fault::Unreadable(_) | Fault::LongLine)) => {
-                    return Err(self.error(fault));
-                }
-                Err(fault) => self.skip_or_fail(fault)?,
-            }
+        if !self.records.next_into(&mut self.record)? {
+            return Ok(None);
         }
-    }
-
-    fn skip_or_fail(&mut self, fault: Fault) -> Result<(), TraceError> {
-        if !self.options.skip_bad {
-            return Err(self.error(fault));
-        }
-        self.skipped += 1;
-        Ok(())
-    }
-
-    fn read_line(&mut self) -> Result<Option<Line>, Fault> {
-        loop {
-            self.text.clear();
-            let read = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.text);
-            let bytes = read.map_err(|error| Fault::Unreadable(error.to_string()))?;
-            if bytes == 0 {
-                return Ok(None);
-            }
-            self.line += 1;
-            if bytes as u64 == LINE_BYTES_MAX {
-                return Err(Fault::LongLine);
-            }
-            let text = str::from_utf8(&self.text).map_err(|error| Fault::NotJson {
-                column: error.valid_up_to() + 1,
-                reason: "not UTF-8".to_owned(),
-            })?;
-            if !text.trim().is_empty() {
-                return line::parse(text).map(Some);
-            }
-        }
-    }
-
-    fn fill(&mut self, line: &Line, request: &mut Request) -> Result<(), Fault> {
-        if line.t < self.last_t {
-            let (before, found) = (self.last_t.to_string(), line.t.to_string());
-            return Err(Fault::TimeBack { before, found });
-        }
-        let mut names = self.names(line)?.into_iter();
-        request.clear();
-        for stage in line.d.iter().filter(|stage| stage.batches().next().is_some()) {
-            request.push_stage();
-            for (_, batch) in stage.batches() {
-                let id = self.intern_backend(&names.next().expect("a name for each batch"));
-                let objects = &mut self.objects[id.index()];
-                let keys = batch
-                    .keys
-                    .iter()
-                    .zip(&batch.sizes)
-                    .map(|(key, &size)| objects.intern(key, size));
-                request.push_batch(id, keys.zip(batch.cacheable.iter().copied()));
-            }
-        }
-        self.last_t = line.t;
-        Ok(())
-    }
-
-    /// The backend of each batch of the line. All are checked before any is taken in: a line that is skipped leaves nothing.
-    fn names(&self, line: &Line) -> Result<Vec<BackendName>, Fault> {
-        let mut names = Vec::new();
-        let mut new = BTreeSet::new();
-        for (backend, _) in line.d.iter().flat_map(StageLine::batches) {
-            let name = BackendName::new(backend).map_err(Fault::Name)?;
-            if self.table.id(&name).is_none() {
-                new.insert(name.clone());
-                if self.table.names().len() + new.len() > BackendTable::CAPACITY {
-                    return Err(Fault::ManyBackends(backend.clone()));
-                }
-            }
-            names.push(name);
-        }
-        Ok(names)
-    }
-
-    fn intern_backend(&mut self, name: &BackendName) -> BackendId {
-        let id = self.table.intern(name).expect("the line's names have room");
-        if id.index() == self.objects.len() {
-            self.objects.push(Objects::default());
-        }
-        id
+        let mut request = self.spare.pop().unwrap_or_default();
+        std::mem::swap(&mut request, &mut self.record.request);
+        Ok(Some((self.record.seconds, request)))
     }
 
     /// Collects the requests of the next time and gives them due times and servers.
@@ -232,7 +125,11 @@ impl<R: BufRead> TraceReader<R> {
             None => self.read_request()?,
         };
         let Some((t, first)) = first else {
-            return if self.first_t.is_none() { Err(self.error(Fault::Empty)) } else { Ok(()) };
+            return if self.first_t.is_none() {
+                Err(self.records.error(Fault::Empty))
+            } else {
+                Ok(())
+            };
         };
         let first_t = *self.first_t.get_or_insert(t);
         self.group.push_back(first);
@@ -243,7 +140,7 @@ impl<R: BufRead> TraceReader<R> {
                 break;
             }
             if self.group.len() == GROUP_REQUESTS_MAX {
-                return Err(self.error(Fault::Crowded));
+                return Err(self.records.error(Fault::Crowded));
             }
             self.group.push_back(next);
         }
@@ -286,18 +183,6 @@ impl<R: BufRead> TraceReader<R> {
     }
 }
 
-impl Objects {
-    fn intern(&mut self, key: &str, size: u32) -> Key {
-        let next = u32::try_from(self.bytes.len()).expect("a file of fewer than 2^32 keys");
-        let id = *self.keys.entry_ref(key).or_insert(next);
-        if id == next {
-            self.bytes.push(size);
-        }
-        self.bytes[id as usize] = size;
-        Key(id)
-    }
-}
-
 impl<R: BufRead> RequestStream for TraceReader<R> {
     fn next_into(&mut self, request: &mut Request) -> Result<bool, TraceError> {
         if self.group.is_empty() {
@@ -312,10 +197,10 @@ impl<R: BufRead> RequestStream for TraceReader<R> {
     }
 
     fn backends(&self) -> &[BackendName] {
-        self.table.names()
+        self.records.backends()
     }
 
     fn value_bytes(&self, backend: BackendId, key: Key) -> u32 {
-        self.objects[backend.index()].bytes[key.0 as usize]
+        self.records.value_bytes(backend, key)
     }
 }

@@ -201,7 +201,7 @@ fn a_rate_replaces_the_recorded_times() {
 fn a_written_trace_reads_back_as_the_same_requests() {
     let workload = presets::demo(Nanos::from_secs(60));
     let mut stream = Generator::new(&workload, 3).unwrap();
-    let mut writer = TraceWriter::new(Vec::new());
+    let mut writer = TraceWriter::new(Vec::new(), TraceFormat::JsonLines);
     let mut written = Vec::new();
     let mut request = Request::new();
     for _ in 0..500 {
