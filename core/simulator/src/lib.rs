@@ -80,3 +80,5 @@ pub enum SimulationError {
 mod closed_forms;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod witness;

@@ -38,7 +38,7 @@ pub struct Simulation {
     policy: PolicyKind,
     seed: u64,
     options: Options,
-    world: World,
+    pub(crate) world: World,
     control: Control,
     gauges: Gauges,
     prefill_requests: u64,
@@ -119,6 +119,15 @@ impl Simulation {
     /// Runs to the end. `progress` is called once a slot (a second at time scale 1) and may stop the run; the result then covers what there is, as it does when
     /// a recorded stream breaks off: see [`Outcome::source_error`].
     pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
+        let now = self.pass(progress);
+        self.finish(now)
+    }
+
+    /// Lets time pass from the start to the end, which is returned.
+    pub(crate) fn pass(
+        &mut self,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Instant {
         let mut request = Request::new();
         for _ in 0..self.prefill_requests {
             self.draw_next(&mut request);
@@ -142,7 +151,7 @@ impl Simulation {
                 break;
             }
         }
-        self.finish(now)
+        now
     }
 
     fn finish(mut self, now: Instant) -> Outcome {

@@ -49,6 +49,9 @@ pub(crate) struct World {
     overhead: Nanos,
     pub(crate) finished: u64,
     scratch: Vec<Key>,
+    /// Writes down what is consumed of the random numbers.
+    #[cfg(test)]
+    pub(crate) witness: Option<crate::witness::Witness>,
 }
 
 impl World {
@@ -82,11 +85,15 @@ impl World {
             overhead: workload.overhead,
             finished: 0,
             scratch: Vec::new(),
+            #[cfg(test)]
+            witness: None,
         }
     }
 
     /// Fills the cache of the request's server with all its objects; no time passes and nothing is counted.
     pub(crate) fn prefill(&mut self, request: &Request) {
+        #[cfg(test)]
+        self.witness.iter_mut().for_each(|witness| witness.handle_request(request));
         let server = &mut self.servers[usize::from(request.app_server)];
         for stage in 0..request.stage_count() {
             server.probe(&self.handles, request, stage);
@@ -105,6 +112,8 @@ impl World {
 
     /// A request arrives. All completions before must have been handled.
     pub(crate) fn handle_request(&mut self, request: &mut Request) -> Option<Finished> {
+        #[cfg(test)]
+        self.witness.iter_mut().for_each(|witness| witness.handle_request(request));
         let now = request.due + self.overhead;
         let slot = self.flights.requests.take();
         let flight = self.flights.requests.slot(slot);
@@ -236,7 +245,13 @@ impl World {
         let queue = &mut self.queues[backend.index()];
         let factor =
             service_factor(self.draws, request.index, stage as u64, backend, queue.spec().sigma);
-        let admission = queue.handle_batch(now, sent.fills.len() as u32, factor);
+        let keys = sent.fills.len() as u32;
+        let admission = queue.handle_batch(now, keys, factor);
+        #[cfg(test)]
+        self.witness.iter_mut().for_each(|witness| {
+            let service = crate::witness::Service { admission, keys, factor };
+            witness.handle_service((request.index, stage, backend), service);
+        });
         let deadline = now + queue.spec().timeout;
         if admission.end > deadline {
             sent.timeouts += asked;
