@@ -90,7 +90,8 @@ const SIMULATE_EXAMPLES: &str = "\
 Examples:
   robinhood simulate --workload onerf --policy shared,equal,robinhood --scale 1/8 --seed 1..3
   robinhood simulate --workload b1-slow --policy all
-  robinhood simulate --workload demo --seed 1..10 --json simulated.json";
+  robinhood simulate --workload onerf --policy all --time-scale 10 --percentile 99.9
+  robinhood simulate --workload demo --seed 1..10 --json simulated.json --csv simulated.csv";
 
 /// Flags of `robinhood simulate`.
 #[derive(Debug, Args)]
@@ -138,6 +139,9 @@ pub(crate) struct SimulateArgs {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the course of all runs as CSV: latencies, and by backend hit ratio, load, query P99, shares of cache and RBC
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
     /// Leave the part out that differs from run to run, so that equal seeds give equal bytes
     #[arg(long, requires = "json")]
     pub(crate) no_timing: bool,

@@ -1,7 +1,7 @@
 //! Files that a command writes: complete or not there at all.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -52,9 +52,17 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
 
 /// Writes a text file through a temporary neighbour, so that nobody ever reads half of it.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    write_with(path, |file| file.write_all(text.as_bytes()))
+}
+
+/// The same, of what `write` puts into the file.
+pub(crate) fn write_with(
+    path: &Path,
+    write: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> Result<(), Failure> {
     let temporary = temporary(path);
     let written = fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|mut file| write(&mut file).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);

@@ -1,35 +1,20 @@
 //! The binary as a user meets it: exit codes, messages, files, Ctrl-C.
 
+mod support;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
 
-fn robinhood(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_robinhood"))
-        .args(arguments)
-        .output()
-        .expect("the binary starts")
-}
-
-/// Exit code and standard error of a call that fails.
-fn refused(arguments: &[&str]) -> (i32, String) {
-    let output = robinhood(arguments);
-    assert!(output.stdout.is_empty(), "{arguments:?} printed a result");
-    (output.status.code().expect("it ended by itself"), String::from_utf8(output.stderr).unwrap())
-}
+use support::{Running, read_json, refused, robinhood};
 
 fn sample_trace() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces/sample.jsonl");
     path.to_str().unwrap().to_owned()
-}
-
-fn read_json(path: &Path) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 #[test]
@@ -111,90 +96,6 @@ fn a_bad_trace_is_refused_with_file_line_and_what_is_allowed() {
 }
 
 #[test]
-fn equal_seeds_simulate_to_equal_bytes() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |name: &str| {
-        let path = folder.path().join(name);
-        let output = robinhood(&[
-            "simulate",
-            "--workload",
-            "demo",
-            "--seed",
-            "1..2",
-            "--duration",
-            "15s",
-            "--no-timing",
-            "--json",
-            path.to_str().unwrap(),
-        ]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::read(path).unwrap()
-    };
-    let (first, second) = (run("a.json"), run("b.json"));
-    assert!(first == second, "the two documents differ");
-    let document: Value = serde_json::from_slice(&first).unwrap();
-    assert_eq!(document["schema"], "robinhood.simulate/1");
-    assert_eq!(document["runs"].as_array().unwrap().len(), 6);
-    for key in [
-        "slo_violation_ratio",
-        "p99_worst_ms",
-        "p99_mean_ms",
-        "p90_violation_ratio",
-        "dominant_rbc_share_mean",
-    ] {
-        assert!(document["policies"]["robinhood"][key].is_f64(), "{key}");
-    }
-    for key in ["bytes_moved", "requests", "queries"] {
-        assert!(document["policies"]["robinhood"][key].is_u64(), "{key}");
-    }
-    assert!(document.get("timing").is_none());
-}
-
-#[test]
-fn the_percentile_and_the_time_scale_change_what_is_measured_and_how_long() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |name: &str, more: &[&str]| {
-        let path = folder.path().join(name);
-        let arguments =
-            ["simulate", "--workload", "demo", "--policy", "shared", "--duration", "30s"];
-        let files = ["--slo", "40ms", "--json", path.to_str().unwrap()];
-        let output = robinhood(&[&arguments[..], &files, more].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        read_json(&path)
-    };
-    let (p99, p95) = (run("99.json", &[]), run("95.json", &["--percentile", "95"]));
-    let figure =
-        |document: &Value, key: &str| document["policies"]["shared"][key].as_f64().unwrap();
-    assert!(figure(&p95, "slo_violation_ratio") < figure(&p99, "slo_violation_ratio"));
-    assert!(figure(&p95, "tail_worst_ms") < figure(&p99, "tail_worst_ms"));
-    assert_eq!(
-        p95["policies"]["shared"]["p99_worst_ms"],
-        p99["policies"]["shared"]["p99_worst_ms"]
-    );
-    let fast = run("fast.json", &["--time-scale", "2"]);
-    assert_eq!((&fast["time_scale"], &fast["measured_seconds"]), (&20.0.into(), &15.0.into()));
-    let requests = |document: &Value| figure(document, "requests");
-    assert!((requests(&p99) / requests(&fast) - 2.0).abs() < 0.1);
-}
-
-#[test]
-fn all_policies_simulate_on_the_same_requests() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.json");
-    let arguments = ["simulate", "--workload", "demo", "--policy", "all", "--duration", "15s"];
-    let output = robinhood(&[&arguments[..], &["--json", path.to_str().unwrap()]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document = read_json(&path);
-    let policies = document["policies"].as_object().unwrap();
-    let names: Vec<&str> = policies.keys().map(String::as_str).collect();
-    assert_eq!(names, ["cliffhanger", "equal", "fair", "lama", "robinhood", "shared", "static"]);
-    let requests: Vec<_> = policies.values().map(|figures| &figures["requests"]).collect();
-    assert!(requests.windows(2).all(|pair| pair[0] == pair[1]), "{requests:?}");
-    let table = String::from_utf8(output.stdout).unwrap();
-    assert!(names.iter().all(|name| table.contains(&format!("hits {name}"))), "{table}");
-}
-
-#[test]
 fn a_demo_of_a_trace_accounts_for_every_request_and_writes_both_files() {
     let folder = tempfile::tempdir().unwrap();
     let [json, svg] = ["demo.json", "demo.svg"].map(|name| folder.path().join(name));
@@ -226,16 +127,6 @@ fn a_demo_of_a_trace_accounts_for_every_request_and_writes_both_files() {
         assert!(document["generator"]["lateness_us"][key].is_f64(), "{key}");
     }
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
-}
-
-/// Ends the child when a test fails half way.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

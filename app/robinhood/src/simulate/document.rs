@@ -4,57 +4,64 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use robinhood_controller::PolicyKind;
-use robinhood_simulator::{BackendOutcome, Outcome};
+use robinhood_simulator::BackendOutcome;
 use robinhood_stats::Nanos;
 use serde::Serialize;
 
-use super::Run;
-use super::plan::Plan;
+use super::figures::{Figures, of_policy};
+use super::plan::{Objective, Plan};
+use super::warnings::Warning;
+use super::{Job, Run};
 
-/// The JSON document; keys of [`Figures`] are stable.
+/// The document. `docs/simulate.md` describes it.
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     schema: &'static str,
     workload: &'a str,
     seed: u64,
+    seeds: &'a [u64],
     scale: String,
     time_scale: f64,
     percentile: f64,
+    slo_ms: Option<f64>,
+    p90_objective_ms: f64,
+    p50_objective_ms: f64,
     warmup_seconds: f64,
     measured_seconds: f64,
     cache_bytes_per_server: u64,
     complete: bool,
+    missing: Vec<Missing>,
+    warnings: &'a [Warning],
     policies: BTreeMap<&'static str, Figures>,
     runs: Vec<RunDocument<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timing: Option<Timing>,
 }
 
+/// A run that was not begun.
+#[derive(Serialize)]
+struct Missing {
+    seed: u64,
+    policy: &'static str,
+}
+
 #[derive(Serialize)]
 struct RunDocument<'a> {
     seed: u64,
     policy: &'static str,
+    complete: bool,
     objective_ms: Option<f64>,
     #[serde(flatten)]
     figures: Figures,
-    backends: &'a [BackendOutcome],
+    backends: Vec<BackendDocument<'a>>,
 }
 
-/// The figures of one run, or medians over seeds.
-#[derive(Clone, Serialize)]
-pub(super) struct Figures {
-    pub(super) slo_violation_ratio: f64,
-    tail_worst_ms: f64,
-    tail_median_ms: f64,
-    pub(super) p99_worst_ms: f64,
-    p99_mean_ms: f64,
-    pub(super) p99_median_ms: f64,
-    pub(super) p90_violation_ratio: f64,
-    pub(super) p50_violation_ratio: f64,
-    pub(super) dominant_rbc_share_mean: f64,
-    pub(super) bytes_moved: u64,
-    requests: u64,
-    queries: u64,
+#[derive(Serialize)]
+struct BackendDocument<'a> {
+    #[serde(flatten)]
+    outcome: &'a BackendOutcome,
+    load_growth_mean: Option<f64>,
+    load_growth_max: Option<f64>,
 }
 
 /// How long it took: the only part that differs between equal runs.
@@ -85,20 +92,41 @@ impl fmt::Display for Timing {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(plan: &'a Plan, runs: &'a [Run], timing: Option<Timing>) -> Self {
-        let medians = |&policy: &PolicyKind| Some((policy.as_str(), median_figures(runs, policy)?));
+    pub(super) fn new(
+        plan: &'a Plan,
+        runs: &'a [Run],
+        missing: &[Job],
+        warnings: &'a [Warning],
+        timing: Option<Timing>,
+    ) -> Self {
+        let medians = |&policy: &PolicyKind| {
+            let runs = of_policy(runs, policy);
+            (!runs.is_empty()).then(|| (policy.as_str(), Figures::medians(&runs)))
+        };
+        let options = &plan.options;
         Self {
             schema: "robinhood.simulate/1",
             workload: &plan.workload.name,
             seed: plan.seeds[0],
+            seeds: &plan.seeds,
             scale: plan.scale.to_string(),
-            time_scale: plan.options.time_scale,
-            percentile: plan.options.percentile,
+            time_scale: options.time_scale,
+            percentile: options.percentile,
+            slo_ms: match plan.objective {
+                Objective::Fixed(objective) => Some(objective.as_millis_f64()),
+                Objective::CalmShared => None,
+            },
+            p90_objective_ms: options.p90_objective.as_millis_f64(),
+            p50_objective_ms: options.p50_objective.as_millis_f64(),
             warmup_seconds: plan.workload.length.warmup.as_secs_f64(),
             measured_seconds: plan.workload.length.measured.as_secs_f64(),
             cache_bytes_per_server: plan.workload.cache_per_server.0,
-            complete: runs.len() == plan.seeds.len() * plan.policies.len()
-                && runs.iter().all(|run| run.outcome.complete),
+            complete: missing.is_empty() && runs.iter().all(|run| run.outcome.complete),
+            missing: missing
+                .iter()
+                .map(|&(seed, policy)| Missing { seed, policy: policy.as_str() })
+                .collect(),
+            warnings,
             policies: plan.policies.iter().filter_map(medians).collect(),
             runs: runs.iter().map(RunDocument::new).collect(),
             timing,
@@ -108,65 +136,21 @@ impl<'a> Document<'a> {
 
 impl<'a> RunDocument<'a> {
     fn new(run: &'a Run) -> Self {
-        let Run { seed, policy, outcome, objective, .. } = run;
+        let backend = |(place, outcome): (usize, &'a BackendOutcome)| {
+            let growth = run.growth.get(place);
+            BackendDocument {
+                outcome,
+                load_growth_mean: growth.and_then(|growth| growth.mean),
+                load_growth_max: growth.and_then(|growth| growth.max),
+            }
+        };
         Self {
-            seed: *seed,
-            policy: policy.as_str(),
-            objective_ms: objective.map(Nanos::as_millis_f64),
-            figures: Figures::of(outcome),
-            backends: &outcome.backends,
+            seed: run.seed,
+            policy: run.policy.as_str(),
+            complete: run.outcome.complete,
+            objective_ms: run.objective.map(Nanos::as_millis_f64),
+            figures: Figures::medians(&[run]),
+            backends: run.outcome.backends.iter().enumerate().map(backend).collect(),
         }
     }
-}
-
-impl Figures {
-    const fn of(outcome: &Outcome) -> Self {
-        Self {
-            slo_violation_ratio: outcome.slo_violation_ratio,
-            tail_worst_ms: outcome.tail_worst_ms,
-            tail_median_ms: outcome.tail_median_ms,
-            p99_worst_ms: outcome.p99_worst_ms,
-            p99_mean_ms: outcome.p99_mean_ms,
-            p99_median_ms: outcome.p99_median_ms,
-            p90_violation_ratio: outcome.p90_violation_ratio,
-            p50_violation_ratio: outcome.p50_violation_ratio,
-            dominant_rbc_share_mean: outcome.dominant_rbc_share_mean,
-            bytes_moved: outcome.bytes_moved,
-            requests: outcome.requests,
-            queries: outcome.queries,
-        }
-    }
-}
-
-/// Medians over the seeds, figure by figure; the upper one of two.
-pub(super) fn median_figures(runs: &[Run], policy: PolicyKind) -> Option<Figures> {
-    let all: Vec<Figures> = runs
-        .iter()
-        .filter(|run| run.policy == policy)
-        .map(|run| Figures::of(&run.outcome))
-        .collect();
-    let real = |figure: fn(&Figures) -> f64| {
-        let mut values: Vec<f64> = all.iter().map(figure).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    let whole = |figure: fn(&Figures) -> u64| {
-        let mut values: Vec<u64> = all.iter().map(figure).collect();
-        values.sort_unstable();
-        values[values.len() / 2]
-    };
-    (!all.is_empty()).then(|| Figures {
-        slo_violation_ratio: real(|f| f.slo_violation_ratio),
-        tail_worst_ms: real(|f| f.tail_worst_ms),
-        tail_median_ms: real(|f| f.tail_median_ms),
-        p99_worst_ms: real(|f| f.p99_worst_ms),
-        p99_mean_ms: real(|f| f.p99_mean_ms),
-        p99_median_ms: real(|f| f.p99_median_ms),
-        p90_violation_ratio: real(|f| f.p90_violation_ratio),
-        p50_violation_ratio: real(|f| f.p50_violation_ratio),
-        dominant_rbc_share_mean: real(|f| f.dominant_rbc_share_mean),
-        bytes_moved: whole(|f| f.bytes_moved),
-        requests: whole(|f| f.requests),
-        queries: whole(|f| f.queries),
-    })
 }

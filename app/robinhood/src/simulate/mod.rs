@@ -1,16 +1,20 @@
 //! `robinhood simulate`: policies on the same requests in virtual time, side by side.
 
+mod chart;
+mod csv;
 mod document;
+mod figures;
 mod plan;
 mod pool;
 mod tables;
+mod warnings;
 
-use std::io::IsTerminal;
+use std::io::{BufWriter, IsTerminal};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use robinhood_controller::PolicyKind;
-use robinhood_simulator::Outcome;
+use robinhood_simulator::{LoadGrowth, Outcome};
 use robinhood_stats::Nanos;
 
 use crate::cli::SimulateArgs;
@@ -19,20 +23,31 @@ use crate::interrupt;
 use crate::output;
 use plan::{DEMO_OBJECTIVE_FACTOR, Objective, Plan};
 
-/// One finished run.
+/// Growth of load is looked at in windows of so many seconds at time scale 1.
+const GROWTH_WINDOW_S: f64 = 300.0;
+
+/// A run that was asked for.
+type Job = (u64, PolicyKind);
+
+/// One run that was made, to its end or until the user stopped it.
 struct Run {
     seed: u64,
     policy: PolicyKind,
     outcome: Outcome,
     /// What the percentile was held against; `None` when the run that sets it was interrupted.
     objective: Option<Nanos>,
+    /// Of each backend against `shared` with the same seed; empty without it.
+    growth: Vec<LoadGrowth>,
     wall_seconds: f64,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
-    if let Some(path) = &args.json {
+    for path in [&args.json, &args.csv].into_iter().flatten() {
         output::check_writable(path)?;
+    }
+    if args.json.is_some() && args.json == args.csv {
+        return Err(Failure::usage("--json and --csv name the same file: give each its own"));
     }
     let plan = Plan::new(args)?;
     let stop = interrupt::stop_flag()?;
@@ -46,20 +61,48 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let started = Instant::now();
     let mut runs = execute(&plan, stop)?;
     hold_against_objective(&mut runs, plan.objective);
+    hold_against_shared(&mut runs, GROWTH_WINDOW_S / plan.options.time_scale);
+    let warnings = warnings::of(&plan, &runs);
+    let is_made = |&(seed, policy): &Job| runs.iter().any(|r| (r.seed, r.policy) == (seed, policy));
+    let missing: Vec<Job> = plan.jobs().into_iter().filter(|job| !is_made(job)).collect();
     let timing = document::Timing::new(started.elapsed().as_secs_f64(), &runs);
     eprintln!("{timing}");
     if let Some(path) = &args.json {
-        output::write_json(
-            path,
-            &document::Document::new(&plan, &runs, (!args.no_timing).then_some(timing)),
-        )?;
+        let timing = (!args.no_timing).then_some(timing);
+        let document = document::Document::new(&plan, &runs, &missing, &warnings, timing);
+        output::write_json(path, &document)?;
     }
-    output::say(&tables::of(&plan, &runs));
-    if runs.iter().all(|run| run.outcome.complete) {
-        Ok(())
-    } else {
-        Err(Failure::failed("interrupted: the numbers cover what was simulated until then"))
+    if let Some(path) = &args.csv {
+        output::write_with(path, |file| csv::write(&runs, &mut BufWriter::new(file)))?;
     }
+    output::say(&format!("{}{}", tables::of(&plan, &runs), warnings::lines(&warnings)));
+    conclude(&runs, &missing)
+}
+
+/// Says what an interrupted command lacks.
+fn conclude(runs: &[Run], missing: &[Job]) -> Result<(), Failure> {
+    let in_part = runs.iter().filter(|run| !run.outcome.complete);
+    let in_part: Vec<Job> = in_part.map(|run| (run.seed, run.policy)).collect();
+    if in_part.is_empty() && missing.is_empty() {
+        return Ok(());
+    }
+    let complete = runs.len() - in_part.len();
+    let mut text =
+        format!("interrupted: {complete} of {} runs are complete", runs.len() + missing.len());
+    for (what, jobs) in [("ended before their time", &in_part[..]), ("not begun", missing)] {
+        if !jobs.is_empty() {
+            text.push_str(&format!("; {what}: {}", names(jobs)));
+        }
+    }
+    Err(Failure::failed(text))
+}
+
+/// A few jobs by name, and how many more there are.
+fn names(jobs: &[Job]) -> String {
+    const NAMED_MAX: usize = 8;
+    let named = jobs.iter().take(NAMED_MAX).map(|(seed, policy)| format!("{policy} seed {seed}"));
+    let more = (jobs.len() > NAMED_MAX).then(|| format!("{} more", jobs.len() - NAMED_MAX));
+    named.chain(more).collect::<Vec<_>>().join(", ")
 }
 
 /// All runs, two or more at a time; those that were not begun when the user stopped are missing.
@@ -91,6 +134,17 @@ fn hold_against_objective(runs: &mut [Run], objective: Objective) {
         // Without an objective there is no ratio: JSON shows null.
         run.outcome.slo_violation_ratio =
             run.objective.map_or(f64::NAN, |objective| run.outcome.violation_ratio(objective));
+    }
+}
+
+/// Compares every complete run with the one of `shared` that had the same seed.
+fn hold_against_shared(runs: &mut [Run], window_s: f64) {
+    let is_reference = |run: &&Run| run.policy == PolicyKind::Shared && run.outcome.complete;
+    let shared: Vec<(u64, Outcome)> =
+        runs.iter().filter(is_reference).map(|run| (run.seed, run.outcome.clone())).collect();
+    for run in runs.iter_mut().filter(|run| run.outcome.complete) {
+        let Some((_, shared)) = shared.iter().find(|(seed, _)| *seed == run.seed) else { continue };
+        run.growth = run.outcome.load_growth(shared, window_s);
     }
 }
 

@@ -7,27 +7,33 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use robinhood_controller::PolicyKind;
-use robinhood_simulator::{Progress, Simulation, SimulationError, static_limits, training_length};
+use robinhood_simulator::{
+    Progress, Simulation, SimulationError, static_limits, static_limits_from_run, training_length,
+};
+use robinhood_stats::Bytes;
 
-use super::Run;
 use super::plan::Plan;
+use super::{Job, Run};
 use crate::failure::Failure;
 
 /// Progress is counted in millionths of a run.
 const WHOLE_RUN: u64 = 1_000_000;
 
-type Job = (u64, PolicyKind);
+/// What became of the jobs so far; nothing of one that was stopped before it began.
+type Results = Mutex<Vec<Result<Option<Run>, SimulationError>>>;
 
-/// Executes all jobs; after `stop` is set, the runs under way end with what they have and no other begins.
+/// Executes all jobs, those that need the result of another last; after `stop` is set, the runs under way end with what they have and no other begins.
 pub(super) fn run(
     plan: &Plan,
     jobs: &[Job],
     stop: &AtomicBool,
     draw: bool,
 ) -> Result<Vec<Run>, Failure> {
+    let mut jobs = jobs.to_vec();
+    jobs.sort_by_key(|&(_, policy)| policy == PolicyKind::Static);
     let next = AtomicUsize::new(0);
     let done = AtomicU64::new(0);
-    let finished = Mutex::new(Vec::new());
+    let finished = Results::default();
     let running = AtomicUsize::new(plan.threads.min(jobs.len()));
     std::thread::scope(|scope| {
         for _ in 0..running.load(Ordering::Relaxed) {
@@ -36,7 +42,7 @@ pub(super) fn run(
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let result = one(plan, job, stop, &done);
+                    let result = one(plan, job, stop, &done, &finished);
                     finished.lock().expect("no thread panics with the lock").push(result);
                 }
                 running.fetch_sub(1, Ordering::Relaxed);
@@ -57,6 +63,7 @@ fn one(
     (seed, policy): Job,
     stop: &AtomicBool,
     done: &AtomicU64,
+    finished: &Results,
 ) -> Result<Option<Run>, SimulationError> {
     let mut options = plan.options.clone();
     let training = match policy {
@@ -77,8 +84,12 @@ fn one(
         }
     };
     if policy == PolicyKind::Static {
-        let limits =
-            static_limits(&plan.training, seed, &options, &mut |progress| count(0.0, progress))?;
+        let mut train =
+            || static_limits(&plan.training, seed, &options, &mut |progress| count(0.0, progress));
+        let limits = match known_limits(plan, seed, finished) {
+            Some(limits) => Some(limits),
+            None => train()?,
+        };
         let Some(limits) = limits else { return Ok(None) };
         options.limits = Some(limits);
     }
@@ -90,8 +101,20 @@ fn one(
         policy,
         outcome,
         objective: None,
+        growth: Vec::new(),
         wall_seconds: started.elapsed().as_secs_f64(),
     }))
+}
+
+/// What the training of `static` would give, when `robinhood` has already run what it would simulate.
+fn known_limits(plan: &Plan, seed: u64, finished: &Results) -> Option<Vec<Bytes>> {
+    if plan.workload != plan.training {
+        return None;
+    }
+    let finished = finished.lock().expect("no thread panics with the lock");
+    let mut runs = finished.iter().filter_map(|result| result.as_ref().ok()?.as_ref());
+    let robinhood = runs.find(|run| (run.seed, run.policy) == (seed, PolicyKind::Robinhood))?;
+    static_limits_from_run(&plan.workload, &plan.options, &robinhood.outcome)
 }
 
 /// One line on standard error, drawn over itself, with the time left.
@@ -102,10 +125,31 @@ fn show_progress(done: &AtomicU64, whole: u64, running: &AtomicUsize) {
         std::thread::sleep(Duration::from_millis(100));
         let share = done.load(Ordering::Relaxed) as f64 / whole as f64;
         if share > 0.0 {
-            let left = started.elapsed().as_secs_f64() * (1.0 - share) / share;
-            let _ = write!(error, "\r{:3.0} %, {left:.0} s left ", share * 100.0);
+            let left_s = started.elapsed().as_secs_f64() * (1.0 - share) / share;
+            let _ = write!(error, "\r{:40}", progress_line(share, left_s));
             let _ = error.flush();
         }
     }
     let _ = write!(error, "\r{:40}\r", "");
+}
+
+fn progress_line(share: f64, left_s: f64) -> String {
+    let left = match left_s {
+        ..100.0 => format!("{left_s:.0} s"),
+        ..6_000.0 => format!("{:.0} min", left_s / 60.0),
+        _ => format!("{:.1} h", left_s / 3_600.0),
+    };
+    format!("{:3.0} %, {left} left", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_in_a_unit_that_people_read() {
+        assert_eq!(progress_line(0.031, 14_400.0), "  3 %, 4.0 h left");
+        assert_eq!(progress_line(0.5, 600.0), " 50 %, 10 min left");
+        assert_eq!(progress_line(0.999, 0.7), "100 %, 1 s left");
+    }
 }

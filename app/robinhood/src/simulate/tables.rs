@@ -1,12 +1,16 @@
-//! What a simulation says to people: tables.
+//! What a simulation says to people: the comparison, the tail over time, the backends.
 
-use super::Run;
-use super::document::median_figures;
+use robinhood_stats::Bytes;
+
+use super::figures::{median, of_policy};
 use super::plan::Plan;
+use super::{Run, chart};
 use crate::table::Table;
 
 /// More columns of backends do not fit on a screen.
-const POLICIES_SIDE_BY_SIDE: usize = 4;
+const POLICIES_SIDE_BY_SIDE: usize = 3;
+/// The table of backends shows those that block most.
+const BACKENDS_MAX: usize = 10;
 
 /// `1..5` as it was typed, or the list.
 pub(super) fn seed_list(seeds: &[u64]) -> String {
@@ -18,60 +22,133 @@ pub(super) fn seed_list(seeds: &[u64]) -> String {
     seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The comparison of the policies, and hit ratios by backend of the first seed.
+/// All that is printed of the runs.
 pub(super) fn of(plan: &Plan, runs: &[Run]) -> String {
-    let mut policies = Table::new([
-        "policy",
-        "violations",
-        "by seed",
-        "worst P99",
-        "median P99",
-        "dominant RBC",
-        "moved",
-    ]);
-    for &policy in &plan.policies {
-        let Some(median) = median_figures(runs, policy) else { continue };
-        let each: Vec<String> = runs
-            .iter()
-            .filter(|run| run.policy == policy)
-            .map(|run| format!("{:.1}", run.outcome.slo_violation_ratio * 100.0))
-            .collect();
-        policies.row([
-            policy.to_string(),
-            format!("{:.1} %", median.slo_violation_ratio * 100.0),
-            each.join(" "),
-            format!("{:.0} ms", median.p99_worst_ms),
-            format!("{:.0} ms", median.p99_median_ms),
-            format!("{:.2}", median.dominant_rbc_share_mean),
-            format!("{:.1} GB", median.bytes_moved as f64 / 1e9),
+    let first: Vec<&Run> = runs.iter().filter(|run| run.seed == runs[0].seed).collect();
+    format!(
+        "{}\nseed {}\n{}\n{}",
+        comparison(plan, runs),
+        runs[0].seed,
+        chart::of(&first, plan.options.percentile),
+        backend_tables(&first)
+    )
+}
+
+/// One row for each policy: medians over the seeds.
+fn comparison(plan: &Plan, runs: &[Run]) -> String {
+    let tail = format!("P{}", plan.options.percentile);
+    let headings = [
+        "policy".to_owned(),
+        format!("{tail} violations"),
+        "by seed".to_owned(),
+        format!("worst {tail}"),
+        format!("median {tail}"),
+        "P90 viol.".to_owned(),
+        "P50 viol.".to_owned(),
+        "dominant RBC".to_owned(),
+        "load growth".to_owned(),
+        "moved".to_owned(),
+    ];
+    let mut table = Table::new(headings);
+    let rows: Vec<(String, Vec<&Run>)> = plan
+        .policies
+        .iter()
+        .map(|&policy| (policy.to_string(), of_policy(runs, policy)))
+        .filter(|(_, runs)| !runs.is_empty())
+        .collect();
+    let best = best(&rows);
+    for (place, (policy, runs)) in rows.iter().enumerate() {
+        let mark = if best == Some(place) { " *" } else { "" };
+        let part = if runs[0].outcome.complete { "" } else { " (in part)" };
+        let each = runs.iter().map(|run| format!("{:.1}", run.outcome.slo_violation_ratio * 100.0));
+        let share = |of: fn(&Run) -> f64| percent(median(runs, of));
+        let growth = median(runs, |run| {
+            run.growth.iter().filter_map(|growth| growth.max).fold(f64::NAN, f64::max)
+        });
+        table.row([
+            format!("{policy}{mark}{part}"),
+            share(|run| run.outcome.slo_violation_ratio),
+            each.collect::<Vec<_>>().join(" "),
+            format!("{:.0} ms", median(runs, |run| run.outcome.tail_worst_ms)),
+            format!("{:.0} ms", median(runs, |run| run.outcome.tail_median_ms)),
+            share(|run| run.outcome.p90_violation_ratio),
+            share(|run| run.outcome.p50_violation_ratio),
+            format!("{:.2}", median(runs, |run| run.outcome.dominant_rbc_share_mean)),
+            if growth.is_nan() { "-".to_owned() } else { format!("{growth:.2} x") },
+            Bytes(median(runs, |run| run.outcome.bytes_moved as f64) as u64).to_string(),
         ]);
     }
-    format!("{}\n{}", policies.render(), backend_tables(plan, runs))
+    let note = if best.is_some() {
+        "* fewest violations, of equals the lowest worst; load growth: the most of any backend, as a multiple of its load under shared\n"
+    } else {
+        ""
+    };
+    format!("{}{note}", table.render())
 }
 
-/// The policies of the first seed by backend, a few side by side.
-fn backend_tables(plan: &Plan, runs: &[Run]) -> String {
-    let first: Vec<&Run> = runs.iter().filter(|run| run.seed == runs[0].seed).collect();
+/// The policy with the fewest violations, of equals the one with the lowest worst; `None` of fewer than two, or when some are not complete.
+fn best(rows: &[(String, Vec<&Run>)]) -> Option<usize> {
+    let figures = |(_, runs): &(String, Vec<&Run>)| {
+        (
+            median(runs, |run| run.outcome.slo_violation_ratio),
+            median(runs, |run| run.outcome.tail_worst_ms),
+        )
+    };
+    let is_fair = rows.iter().all(|(_, runs)| runs[0].outcome.complete);
+    let all: Vec<(f64, f64)> = rows.iter().map(figures).collect();
+    let least = |a: &usize, b: &usize| {
+        let (a, b) = (all[*a], all[*b]);
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    };
+    (is_fair && all.len() > 1).then(|| (0..all.len()).min_by(least))?
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// The policies of one seed by backend, a few side by side.
+fn backend_tables(runs: &[&Run]) -> String {
+    let blocks_most = |id: usize| {
+        runs.iter().map(|run| run.outcome.backends[id].rbc_share_mean).fold(0.0, f64::max)
+    };
+    let all = runs[0].outcome.backends.len();
+    let mut shown: Vec<usize> = (0..all).collect();
+    shown.sort_by(|&a, &b| blocks_most(b).total_cmp(&blocks_most(a)));
+    shown.truncate(BACKENDS_MAX);
+    shown.sort_unstable();
     let tables: Vec<String> =
-        first.chunks(POLICIES_SIDE_BY_SIDE).map(|some| backend_table(plan, some)).collect();
-    format!("seed {}\n{}", runs[0].seed, tables.join("\n"))
+        runs.chunks(POLICIES_SIDE_BY_SIDE).map(|some| backend_table(some, &shown)).collect();
+    let left_out = match all - shown.len() {
+        0 => String::new(),
+        more => format!("{more} backends that block less are in --json\n"),
+    };
+    format!("{}{left_out}", tables.join("\n"))
 }
 
-fn backend_table(plan: &Plan, runs: &[&Run]) -> String {
-    let headings =
-        runs.iter().flat_map(|run| [format!("hits {}", run.policy), "cache".into(), "RBC".into()]);
+fn backend_table(runs: &[&Run], shown: &[usize]) -> String {
+    let has_growth = runs.iter().all(|run| !run.growth.is_empty());
+    let columns = if has_growth { 4 } else { 3 };
+    let headings = runs.iter().flat_map(|run| {
+        let names = [format!("hits {}", run.policy), "cache".into(), "RBC".into(), "load".into()];
+        names.into_iter().take(columns)
+    });
     let mut table = Table::new(["backend".to_owned()].into_iter().chain(headings));
-    for (index, name) in plan.workload.names().enumerate() {
+    for &id in shown {
         let cells = runs.iter().flat_map(|run| {
-            let backend = &run.outcome.backends[index];
+            let backend = &run.outcome.backends[id];
             let percent = |share: f64| format!("{:.0} %", share * 100.0);
-            [
+            let growth = run.growth.get(id).and_then(|growth| growth.mean);
+            let cells = [
                 percent(backend.hit_ratio),
                 percent(backend.cache_share_mean),
                 percent(backend.rbc_share_mean),
-            ]
+                growth.map_or("-".to_owned(), |growth| format!("{growth:.2} x")),
+            ];
+            cells.into_iter().take(columns)
         });
-        table.row([name.to_string()].into_iter().chain(cells));
+        let name = runs[0].outcome.backends[id].name.to_string();
+        table.row([name].into_iter().chain(cells));
     }
     table.render()
 }

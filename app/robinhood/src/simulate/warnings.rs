@@ -1,0 +1,169 @@
+//! What a user should know about runs that made sense but may not be what was meant.
+
+use serde::Serialize;
+
+use super::Run;
+use super::plan::Plan;
+use super::tables::seed_list;
+
+/// With fewer requests above the percentile in a window, its observations are more chance than measurement.
+const REQUESTS_ABOVE_MIN: f64 = 10.0;
+/// More lines under the table would push it off the screen.
+const LINES_MAX: usize = 12;
+
+/// What a warning is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    FewRequests,
+    UnqueriedBackend,
+    OverloadedBackend,
+    Timeouts,
+    RefusedObjects,
+}
+
+/// One warning. What it does not name it is true of all.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Warning {
+    kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'static str>,
+    seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<String>,
+    /// Requests above the percentile in a window, queries, times of what the servers can do, queries, objects.
+    value: f64,
+    message: String,
+}
+
+/// All warnings, by run.
+pub(super) fn of(plan: &Plan, runs: &[Run]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (place, run) in runs.iter().enumerate() {
+        // The stream of requests belongs to the seed: it is told of once.
+        if place == 0 || runs[place - 1].seed != run.seed {
+            warnings.extend(few_requests(plan, run));
+            warnings.extend(unqueried(run));
+        }
+        warnings.extend(overloaded(run));
+        let counted = [
+            (Kind::Timeouts, run.outcome.timeouts, "queries timed out"),
+            (
+                Kind::RefusedObjects,
+                run.outcome.refused,
+                "objects were too large for their partition and not cached",
+            ),
+        ];
+        for (kind, count, what) in counted {
+            if count > 0 {
+                warnings.push(Warning {
+                    kind,
+                    policy: Some(run.policy.as_str()),
+                    seed: run.seed,
+                    backend: None,
+                    value: count as f64,
+                    message: format!("{count} {what}"),
+                });
+            }
+        }
+    }
+    warnings
+}
+
+fn few_requests(plan: &Plan, run: &Run) -> Option<Warning> {
+    let options = &plan.options;
+    let window_s = options.slo_window.as_secs_f64() / options.time_scale;
+    let length = plan.workload.length;
+    let requests_per_s =
+        run.outcome.requests as f64 / (length.warmup + length.measured).as_secs_f64();
+    let above = requests_per_s * window_s * (1.0 - options.percentile / 100.0);
+    (run.outcome.complete && above < REQUESTS_ABOVE_MIN).then(|| Warning {
+        kind: Kind::FewRequests,
+        policy: None,
+        seed: run.seed,
+        backend: None,
+        value: above,
+        message: format!(
+            "a window of {window_s:.0} s has {above:.1} requests above P{}: its observations are more chance than measurement",
+            options.percentile
+        ),
+    })
+}
+
+fn unqueried(run: &Run) -> impl Iterator<Item = Warning> {
+    let idle = run.outcome.backends.iter().filter(|backend| backend.queries == 0);
+    idle.map(|backend| Warning {
+        kind: Kind::UnqueriedBackend,
+        policy: None,
+        seed: run.seed,
+        backend: Some(backend.name.to_string()),
+        value: 0.0,
+        message: format!("no request queried backend `{}` in the measured part", backend.name),
+    })
+}
+
+fn overloaded(run: &Run) -> impl Iterator<Item = Warning> {
+    let over = run.outcome.backends.iter().filter(|backend| backend.utilisation_offered > 1.0);
+    over.map(|backend| Warning {
+        kind: Kind::OverloadedBackend,
+        policy: Some(run.policy.as_str()),
+        seed: run.seed,
+        backend: Some(backend.name.to_string()),
+        value: backend.utilisation_offered,
+        message: format!(
+            "backend `{}` was offered {:.2} times the work that its servers can do",
+            backend.name, backend.utilisation_offered
+        ),
+    })
+}
+
+/// The warnings as lines, those of one kind and policy together.
+pub(super) fn lines(warnings: &[Warning]) -> String {
+    let mut groups: Vec<Vec<&Warning>> = Vec::new();
+    for warning in warnings {
+        let alike = |group: &&mut Vec<&Warning>| {
+            (group[0].kind, group[0].policy) == (warning.kind, warning.policy)
+        };
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push(warning),
+            None => groups.push(vec![warning]),
+        }
+    }
+    groups.sort_by_key(|group| group[0].kind);
+    let mut text = String::new();
+    for group in groups.iter().take(LINES_MAX) {
+        text.push_str(&format!("warning: {}\n", sentence(group)));
+    }
+    if groups.len() > LINES_MAX {
+        text.push_str(&format!("and {} warnings more: see --json\n", groups.len() - LINES_MAX));
+    }
+    text
+}
+
+/// What warnings of one kind and policy say together.
+fn sentence(group: &[&Warning]) -> String {
+    let mut seeds: Vec<u64> = group.iter().map(|warning| warning.seed).collect();
+    seeds.dedup();
+    let several = if seeds.len() > 1 { "seeds" } else { "seed" };
+    let seeds = format!("({several} {})", seed_list(&seeds));
+    let mut backends: Vec<&str> =
+        group.iter().filter_map(|warning| warning.backend.as_deref()).collect();
+    backends.sort_unstable();
+    backends.dedup();
+    let most = group.iter().map(|warning| warning.value).fold(0.0, f64::max);
+    let policy = group[0].policy.unwrap_or_default();
+    match group[0].kind {
+        Kind::OverloadedBackend => format!(
+            "{policy}: more work than the servers of {} can do, up to {most:.2} times {seeds}",
+            backends.join(", ")
+        ),
+        Kind::UnqueriedBackend => {
+            format!("no request queried {} in the measured part {seeds}", backends.join(", "))
+        }
+        Kind::FewRequests => format!("{} {seeds}", group[0].message),
+        Kind::Timeouts => format!("{policy}: up to {most} queries timed out {seeds}"),
+        Kind::RefusedObjects => format!(
+            "{policy}: up to {most} objects were too large for their partition and not cached {seeds}"
+        ),
+    }
+}
