@@ -5,10 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use std::time::Duration;
 
 use support::{Running, read_json, refused, robinhood};
 
@@ -146,16 +143,7 @@ fn ctrl_c_ends_a_demo_with_the_summary_so_far() {
         "the last step before the run"
     );
     std::thread::sleep(Duration::from_secs(8)); // requests come
-    kill(Pid::from_raw(i32::try_from(child.0.id()).unwrap()), Signal::SIGINT).unwrap();
-    let patience = Instant::now();
-    let status = loop {
-        if let Some(status) = child.0.try_wait().unwrap() {
-            break status;
-        }
-        assert!(patience.elapsed() < Duration::from_secs(60), "the demo does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    };
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(child.interrupt(), Some(0));
     let document = read_json(&json);
     assert_eq!(document["interrupted"], true);
     assert!(document["stacks"]["shared"]["requests"].as_u64().unwrap() > 0);

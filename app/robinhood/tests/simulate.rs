@@ -5,10 +5,8 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 
 use support::{Running, read_json, refused, robinhood};
@@ -210,16 +208,7 @@ fn ctrl_c_keeps_what_is_done_and_says_what_is_missing() {
     let mut child = Running(child);
     assert!(error.next().unwrap().unwrap().contains("seed 1..1000"), "the runs begin");
     std::thread::sleep(Duration::from_secs(2)); // one is under way
-    kill(Pid::from_raw(i32::try_from(child.0.id()).unwrap()), Signal::SIGINT).unwrap();
-    let patience = Instant::now();
-    let status = loop {
-        if let Some(status) = child.0.try_wait().unwrap() {
-            break status;
-        }
-        assert!(patience.elapsed() < Duration::from_secs(60), "the simulation does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    };
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(child.interrupt(), Some(1));
     let said: Vec<String> = error.map(|line| line.unwrap()).collect();
     let last = said.last().unwrap();
     assert!(last.contains("not begun: ") && last.contains("of 3000 runs are complete"), "{said:?}");

@@ -167,3 +167,46 @@ fn sentence(group: &[&Warning]) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overload(policy: &'static str, seed: u64, backend: &str, value: f64) -> Warning {
+        let (backend, message) = (Some(backend.to_owned()), String::new());
+        Warning {
+            kind: Kind::OverloadedBackend,
+            policy: Some(policy),
+            seed,
+            backend,
+            value,
+            message,
+        }
+    }
+
+    #[test]
+    fn warnings_of_one_kind_and_policy_are_one_line() {
+        let warnings = [
+            overload("fair", 1, "b5", 1.2),
+            overload("fair", 1, "b1", 1.3),
+            overload("equal", 2, "b6", 1.01),
+            overload("fair", 2, "b1", 1.25),
+        ];
+        assert_eq!(
+            lines(&warnings),
+            "warning: fair: more work than the servers of b1, b5 can do, up to 1.30 times (seeds 1..2)\n\
+             warning: equal: more work than the servers of b6 can do, up to 1.01 times (seed 2)\n"
+        );
+        assert_eq!(lines(&[]), "");
+    }
+
+    #[test]
+    fn very_many_warnings_do_not_push_the_table_off_the_screen() {
+        const NAMES: [&str; 15] =
+            ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"];
+        let warnings = NAMES.map(|policy| overload(policy, 1, "b1", 2.0));
+        let text = lines(&warnings);
+        assert_eq!(text.lines().count(), LINES_MAX + 1);
+        assert!(text.ends_with("and 3 warnings more: see --json\n"), "{text}");
+    }
+}

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Runs the binary to its end.
@@ -27,6 +30,21 @@ pub(crate) fn read_json(path: &Path) -> Value {
 
 /// Ends the child when a test fails half way.
 pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// Sends what Ctrl-C sends, and gives the exit code when the child has ended.
+    pub(crate) fn interrupt(&mut self) -> Option<i32> {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGINT).unwrap();
+        let patience = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(patience.elapsed() < Duration::from_secs(60), "it does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
