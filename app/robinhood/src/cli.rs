@@ -124,7 +124,7 @@ pub(crate) struct SimulateArgs {
     /// Second objective, for the request P90, with unit [default: 50ms]
     #[arg(long, value_name = "TIME")]
     pub(crate) slo_p90: Option<Nanos>,
-    /// Third objective, for the request P50, with unit [default: 17ms]
+    /// Third objective, for the request P50, with unit [default: 20ms]
     #[arg(long, value_name = "TIME")]
     pub(crate) slo_p50: Option<Nanos>,
     /// Percentile that the objective and the tail band of the policies go by; the band reaches by half of what lies above it to both sides
