@@ -100,7 +100,7 @@ pub(crate) struct SimulateArgs {
     /// A preset: onerf, b7-slow, b7-fast, b1-slow, b1-fast, random or demo
     #[arg(long, default_value = "onerf", value_name = "NAME")]
     pub(crate) workload: String,
-    /// Policies to run on the same requests, separated by commas, or `all`: robinhood, static, cliffhanger, fair, lama, equal, shared
+    /// Policies to run on the same requests, separated by commas, or `all` for the paper's and equal: robinhood, static, cliffhanger, fair, lama, equal, shared; also lama-curves, cliffhanger-credits
     #[arg(long, default_value = "shared,equal,robinhood", value_name = "A,B,..")]
     pub(crate) policy: Policies,
     /// Size of the fleet: application servers and backend servers shrink together

@@ -68,7 +68,7 @@ impl FromStr for Policies {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            return Ok(Self(PolicyKind::ALL.to_vec()));
+            return Ok(Self(PolicyKind::COMPARISON.to_vec()));
         }
         let mut policies = Vec::new();
         for name in text.split(',') {
@@ -89,7 +89,7 @@ mod tests {
     fn policies_are_a_list_without_repeats_or_all() {
         let list = vec![PolicyKind::Shared, PolicyKind::Fair];
         assert_eq!("shared,fair,shared".parse(), Ok(Policies(list)));
-        assert_eq!("all".parse(), Ok(Policies(PolicyKind::ALL.to_vec())));
+        assert_eq!("all".parse(), Ok(Policies(PolicyKind::COMPARISON.to_vec())));
         for bad in ["", "all,fair", "fair,"] {
             let error = bad.parse::<Policies>().unwrap_err();
             assert!(error.ends_with("or `all`"), "{bad}: {error}");

@@ -26,12 +26,18 @@ fn the_list_of_workloads_has_every_preset() {
 
 #[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["demo", "--budget", "24"], "has no unit"),
         (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
         (&["demo", "--seconds", "0"], "10..=3600"),
         (&["demo", "--advise", "--policy", "shared"], "leave one of them out"),
         (&["demo", "--policy", "cliffhanger"], "only the simulator measures"),
+        (&["demo", "--policy", "cliffhanger-credits"], "needs hits in shadow queues"),
+        (&["demo", "--policy", "lama-curves"], "needs miss-ratio curves"),
+        (
+            &["demo", "--policy", "lama-curve"],
+            "lama, equal, shared, lama-curves, cliffhanger-credits",
+        ),
         (&["demo", "--json", "/no/such/folder/x.json"], "does not exist"),
         (&["demo", "--json", "/dev/null"], "not a regular file"),
         (&["demo", "--json", "same", "--svg", "same"], "the same file"),

@@ -14,15 +14,19 @@
 use robinhood_stats::Bytes;
 
 mod accounts;
+mod curve;
 mod ledger;
 mod order;
 mod room;
+mod sample;
 mod shadow;
 mod store;
 
+pub use curve::{DistanceCounts, FootprintConfig, Footprints, StackConfig, StackDistances};
 pub use ledger::Ledger;
 pub use room::InsertError;
-pub use shadow::{SAMPLING_SHIFT_MAX, Shadow, ShadowCounts};
+pub use sample::SAMPLING_SHIFT_MAX;
+pub use shadow::{Shadow, ShadowCounts};
 pub use store::{Eviction, PartitionStatistics, SHARDS_MAX, Store, StoreConfig, StoreConfigError};
 
 /// The most partitions of one cache.

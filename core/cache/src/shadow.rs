@@ -11,13 +11,12 @@
 //! not changes nothing (the correction of SHARDS-adj).
 
 use hashbrown::HashTable;
-use robinhood_stats::Bytes;
+use robinhood_stats::{Bytes, mixed_bits};
+
+use crate::sample::SAMPLING_SHIFT_MAX;
 
 /// No node: the end of the list and of the list of free nodes.
 const NONE: u32 = u32::MAX;
-
-/// The largest sampling shift: 1 key in 65,536.
-pub const SAMPLING_SHIFT_MAX: u32 = 16;
 
 /// Look-ups of one partition since they were last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,14 +92,17 @@ impl Shadow {
         self.settle();
     }
 
-    /// A look-up of `key`, whose item weighs `bytes()`: only asked for when the key is in the sample.
+    /// A look-up of `key`, whose item weighs `bytes()`: only asked for when the key is in the sample. Whether only the
+    /// larger cache has it.
     #[inline]
-    pub fn handle_query(&mut self, key: u64, bytes: impl FnOnce() -> u32) {
+    pub fn handle_query(&mut self, key: u64, bytes: impl FnOnce() -> u32) -> bool {
         self.counts.queries += 1;
-        let hash = mixed(key);
+        let hash = mixed_bits(key);
         // Bits that the index uses neither for positions nor for tags: those of a sample are all equal.
         if (hash >> 32) & ((1 << self.sampling_shift) - 1) == 0 {
-            self.use_item(key, hash, bytes());
+            self.use_item(key, hash, bytes())
+        } else {
+            false
         }
     }
 
@@ -114,14 +116,16 @@ impl Shadow {
         self.index.len()
     }
 
-    fn use_item(&mut self, key: u64, hash: u64, bytes: u32) {
+    fn use_item(&mut self, key: u64, hash: u64, bytes: u32) -> bool {
         let nodes = &self.nodes;
+        let mut is_extra = false;
         let place = match self.index.find(hash, |&place| nodes[place as usize].key == key) {
             Some(&place) => {
                 if self.nodes[place as usize].is_inner {
                     self.counts.sampled_hits += 1;
                 } else {
                     self.counts.sampled_extra_hits += 1;
+                    is_extra = true;
                 }
                 self.unlink(place);
                 self.nodes[place as usize].bytes = bytes;
@@ -130,12 +134,14 @@ impl Shadow {
             None => {
                 let place = self.new_node(key, bytes);
                 let nodes = &self.nodes;
-                self.index.insert_unique(hash, place, |&other| mixed(nodes[other as usize].key));
+                self.index
+                    .insert_unique(hash, place, |&other| mixed_bits(nodes[other as usize].key));
                 place
             }
         };
         self.link_hottest(place);
         self.settle();
+        is_extra
     }
 
     /// Moves the mark to where the smaller cache ends, and drops what the larger one cannot hold.
@@ -163,7 +169,7 @@ impl Shadow {
             let place = self.coldest;
             let key = self.nodes[place as usize].key;
             self.unlink(place);
-            let entry = self.index.find_entry(mixed(key), |&other| other == place);
+            let entry = self.index.find_entry(mixed_bits(key), |&other| other == place);
             entry.expect("a linked item is in the index").remove();
             self.nodes[place as usize].next = std::mem::replace(&mut self.free, place);
         }
@@ -227,15 +233,6 @@ impl ShadowCounts {
         let extra_hits = (self.sampled_extra_hits << sampling_shift) as f64;
         (self.queries > 0).then(|| extra_hits / self.queries as f64 / extra.as_f64())
     }
-}
-
-/// A hash of which every bit depends on every bit of the key (the finaliser of SplitMix64).
-#[inline]
-const fn mixed(key: u64) -> u64 {
-    let mut hash = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
 }
 
 #[cfg(test)]

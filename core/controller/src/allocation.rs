@@ -126,6 +126,19 @@ impl Allocation {
         Self::new(budget, names.into_iter().zip(limits).collect(), |_| Bytes::ZERO)
     }
 
+    /// Limits in the ratio of sizes, sorted by name: the sizes themselves when they sum to the budget. `None` when all are zero.
+    pub(crate) fn in_ratio_of(
+        budget: Bytes,
+        sizes: impl IntoIterator<Item = (BackendName, u64)>,
+    ) -> Option<Self> {
+        let (names, sizes): (Vec<_>, Vec<u64>) = sizes.into_iter().unzip();
+        if sizes.iter().all(|&size| size == 0) {
+            return None;
+        }
+        let limits = apportion(budget.0, &sizes).into_iter().map(Bytes);
+        Some(Self::from_sorted(names.into_iter().zip(limits).collect()))
+    }
+
     /// Limits that are sorted by name and sum to the budget because of how they were made.
     pub(crate) fn from_sorted(limits: Vec<(BackendName, Bytes)>) -> Self {
         assert!(!limits.is_empty(), "an allocation needs at least one backend");

@@ -6,12 +6,14 @@
 //! why.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use robinhood_blocking::Snapshot;
 use robinhood_stats::{BackendName, Bytes, Instant, Nanos};
 
 use crate::allocation::Allocation;
 use crate::config::{ConfigError, ControllerConfig, Mode};
+use crate::curve::MissRatioCurve;
 use crate::decision::Decision;
 use crate::groups::Groups;
 use crate::holds::Watch;
@@ -56,6 +58,8 @@ pub struct Controller {
     pub(crate) decided_at: Instant,
     /// The newest slopes, sorted by name.
     pub(crate) hit_slopes: Vec<(BackendName, f64)>,
+    /// The newest curves, sorted by name.
+    pub(crate) miss_ratio_curves: Vec<(BackendName, Arc<MissRatioCurve>)>,
     pub(crate) usage_at: Option<Instant>,
     pub(crate) failure: Option<Failure>,
     pub(crate) paused: Option<String>,
@@ -92,6 +96,7 @@ impl Controller {
             flaw: None,
             decided_at: now,
             hit_slopes: Vec::new(),
+            miss_ratio_curves: Vec::new(),
             usage_at: None,
             failure: None,
             paused: None,
@@ -119,6 +124,16 @@ impl Controller {
         self.hit_slopes = slopes;
     }
 
+    /// What share of the queries of each backend would miss at every limit of its partition. A backend that is not mentioned has no
+    /// curve. Only policies that weigh all sizes against each other need them.
+    pub fn handle_miss_ratio_curves(
+        &mut self,
+        mut curves: Vec<(BackendName, Arc<MissRatioCurve>)>,
+    ) {
+        curves.sort_by(|a, b| a.0.cmp(&b.0));
+        self.miss_ratio_curves = curves;
+    }
+
     /// What the whole cache holds now: a partition that is not mentioned holds nothing. Releases grows as far as
     /// bytes were freed.
     pub fn handle_usage(&mut self, now: Instant, usage: &[PartitionUsage]) {
@@ -138,9 +153,14 @@ impl Controller {
         self.books.clear_queue();
     }
 
-    /// One miss, for policies that learn from each.
+    /// One miss, for policies that learn from each. One of a member of a group counts for the group.
     pub fn handle_miss(&mut self, miss: Miss<'_>) {
-        self.policy.on_miss(miss);
+        let partitions = &self.books.partitions;
+        let group = self.groups.as_ref().and_then(|groups| {
+            let member = partitions.binary_search_by(|p| p.name.cmp(miss.backend)).ok()?;
+            Some(&partitions[groups.first_member(member)].name)
+        });
+        self.policy.on_miss(Miss { backend: group.unwrap_or(miss.backend), ..miss });
     }
 
     /// Decides, if it is time; does nothing before [`Self::poll_timeout`]. After a long sleep there is one

@@ -4,11 +4,17 @@
 //! gives to a group is divided among the members by their misses. Every member still pays its own tax, so inside a
 //! group, too, the limits follow the misses at the pace of the step.
 
+use std::sync::Arc;
+
 use robinhood_stats::{BackendName, Bytes};
 
 use crate::allocation::Allocation;
 use crate::apportion::apportion;
+use crate::curve::{CurvePart, MissRatioCurve};
 use crate::observation::{BackendObservation, Observation};
+
+/// A member without misses gets nothing of its group; its curve is read where it has next to nothing.
+const SHARE_MIN: f64 = 1e-6;
 
 /// Which partition is in which group, for the partitions there are.
 #[derive(Clone, Debug)]
@@ -39,7 +45,8 @@ impl Groups {
     }
 
     /// What the policy sees. Counts add up; the P99 is that of the slowest member, a lower bound of the group's; the
-    /// slope is that of a byte given to a member by chance, weighed by queries.
+    /// slope is that of a byte given to a member by chance, weighed by queries, and the curve that of a size that the members
+    /// share as they would now.
     pub(crate) fn merge(&self, observation: &Observation) -> Observation {
         let mut merged: Vec<BackendObservation> = Vec::with_capacity(self.count);
         for (backend, &group) in observation.backends.iter().zip(&self.group_of) {
@@ -57,7 +64,33 @@ impl Groups {
             sum.rbc += backend.rbc;
             sum.miss_batch_p99 = sum.miss_batch_p99.max(backend.miss_batch_p99);
         }
+        for (number, sum) in merged.iter_mut().enumerate() {
+            if sum.miss_ratio_curve.is_some() {
+                sum.miss_ratio_curve = self.curve_of(number, observation);
+            }
+        }
         Observation { backends: merged, ..observation.clone() }
+    }
+
+    /// The first member of the group of a partition.
+    pub(crate) fn first_member(&self, partition: usize) -> usize {
+        let group = self.group_of[partition];
+        self.group_of.iter().position(|&other| other == group).unwrap_or(partition)
+    }
+
+    /// The curve of a group; `None` when a member has none.
+    fn curve_of(&self, group: usize, observation: &Observation) -> Option<Arc<MissRatioCurve>> {
+        let shares = self.miss_shares(observation);
+        let members = (0..shares.len()).filter(|&member| self.group_of[member] == group);
+        let whole: u128 = members.clone().map(|member| u128::from(shares[member])).sum();
+        let part = |member: usize| {
+            let backend = &observation.backends[member];
+            let share = (shares[member] as f64 / whole as f64).max(SHARE_MIN);
+            let curve = backend.miss_ratio_curve.as_deref()?;
+            Some(CurvePart { curve, queries: backend.queries as f64, share })
+        };
+        let parts: Option<Vec<CurvePart<'_>>> = members.map(part).collect();
+        MissRatioCurve::combined(&parts?).map(Arc::new)
     }
 
     /// Weights of groups as weights of partitions: a group's is divided by misses, evenly when there are none.

@@ -21,6 +21,7 @@ mod period;
 pub mod allocation;
 pub mod config;
 pub mod controller;
+pub mod curve;
 pub mod decision;
 pub mod floors;
 pub mod holds;
@@ -34,6 +35,7 @@ pub mod redistribution;
 pub use allocation::{Allocation, AllocationError, LimitChange};
 pub use config::{ConfigError, ControllerConfig, MadeItWorseRule, Mode, PARTITIONS_MAX};
 pub use controller::Controller;
+pub use curve::{CURVE_POINTS_MAX, CurveError, CurvePart, MissRatioCurve};
 pub use decision::Decision;
 pub use floors::FloorRule;
 pub use holds::HoldReason;
@@ -41,8 +43,8 @@ pub use inputs::{Inputs, Outcome, SkipReason, Standing, Terms, Wish};
 pub use observation::{BackendObservation, Observation};
 pub use partition::{PartitionUsage, Resize};
 pub use policy::{
-    Cliffhanger, Equal, Fair, Fixed, Lama, Miss, Policy, PolicyKind, Proposal, RobinHood,
-    UnknownPolicy,
+    Cliffhanger, CliffhangerCredits, Equal, Fair, Fixed, Lama, LamaCurves, Miss, Policy,
+    PolicyKind, Proposal, RobinHood, Sight, UnknownPolicy,
 };
 pub use protection::{LoadBounds, Protected, Protection};
 pub use redistribution::decide;

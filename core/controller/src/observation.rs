@@ -3,9 +3,13 @@
 //! Place in the flow: the collector's snapshot (pooled over all application servers) joined with what the local cache
 //! reports about its partitions.
 
+use std::sync::Arc;
+
 use robinhood_blocking::{BackendSnapshot, Snapshot};
 use robinhood_stats::{BackendName, Bytes, Instant, Nanos, Rate};
 use serde::{Deserialize, Serialize};
+
+use crate::curve::MissRatioCurve;
 
 /// One partition and the backend behind it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +35,9 @@ pub struct BackendObservation {
     /// The share of queries that one more byte would turn into hits, if somebody measures it.
     #[serde(default)]
     pub hit_slope_per_byte: Option<f64>,
+    /// The share of queries that would miss at every limit, if somebody measures it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub miss_ratio_curve: Option<Arc<MissRatioCurve>>,
 }
 
 /// The input of a policy.
@@ -95,6 +102,7 @@ impl BackendObservation {
             rbc: 0.0,
             miss_batch_p99: None,
             hit_slope_per_byte: None,
+            miss_ratio_curve: None,
         }
     }
 

@@ -3,6 +3,8 @@
 //! Place in the flow: called by [`Controller::handle_timeout`]. Everything that the new limits depend on goes into
 //! [`Inputs`]; from there on [`decide`] is the only arithmetic.
 
+use std::sync::Arc;
+
 use robinhood_stats::{Bytes, Instant, Nanos};
 
 use crate::allocation::Allocation;
@@ -56,8 +58,11 @@ impl Controller {
             let (limit, used) = (Bytes(partition.limit), Bytes(partition.used));
             let slopes = &self.hit_slopes;
             let place = slopes.binary_search_by(|(name, _)| name.cmp(&partition.name));
+            let curves = &self.miss_ratio_curves;
+            let curve = curves.binary_search_by(|(name, _)| name.cmp(&partition.name));
             BackendObservation {
                 hit_slope_per_byte: place.ok().map(|place| slopes[place].1),
+                miss_ratio_curve: curve.ok().map(|place| Arc::clone(&curves[place].1)),
                 ..BackendObservation::silent(&partition.name, limit, used)
             }
         };

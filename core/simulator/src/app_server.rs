@@ -3,12 +3,12 @@
 //! Place in the flow: requests arrive here; hits are answered at once, misses go to the backends, and come back as fills.
 
 use robinhood_blocking::{BatchRecord, Detail, Recorder, RecorderConfig, Rejected, Report};
-use robinhood_cache::{ItemHandle, Ledger, PartitionId, Shadow, ShadowCounts, Sharing};
+use robinhood_cache::{ItemHandle, Ledger, PartitionId, Sharing};
+use robinhood_controller::Sight;
 use robinhood_stats::{BackendId, BackendName, Bytes};
 use robinhood_workload::{Batch, Key, Request, Workload};
 
-use crate::slopes::SAMPLING_SHIFT;
-use crate::source::Source;
+use crate::sensors::Sensors;
 
 /// Keys of all backends as handles of one ledger: those of a backend follow those of the one before.
 #[derive(Clone, Debug)]
@@ -47,8 +47,7 @@ impl Handles {
 pub(crate) struct AppServer {
     pub(crate) ledger: Ledger,
     recorder: Recorder,
-    /// One beside each partition, or none.
-    shadows: Vec<Shadow>,
+    pub(crate) sensors: Sensors,
     /// Whether each key of the probed stage is in the cache, batch after batch.
     present: Vec<bool>,
     /// How many of them were looked up.
@@ -84,7 +83,7 @@ impl AppServer {
         Self {
             ledger,
             recorder,
-            shadows: Vec::new(),
+            sensors: Sensors::default(),
             present: Vec::new(),
             probed: 0,
             item_bytes_max,
@@ -92,37 +91,14 @@ impl AppServer {
         }
     }
 
-    /// Begins to measure what each partition would gain from `extra` more.
-    pub(crate) fn watch_slopes(&mut self, extra: Bytes) {
-        let limit = |p| self.ledger.limit(PartitionId(p as u16));
-        let shadow = |p| Shadow::new(limit(p), extra, SAMPLING_SHIFT);
-        self.shadows = (0..self.ledger.partitions()).map(shadow).collect();
+    /// Begins to measure what a policy with this sight needs, in a cache of `budget`.
+    pub(crate) fn watch(&mut self, sight: Sight, budget: Bytes) {
+        self.sensors = Sensors::new(sight, &self.ledger, budget);
     }
 
     pub(crate) fn set_limit(&mut self, partition: PartitionId, limit: Bytes) {
         self.ledger.set_limit(partition, limit);
-        if let Some(shadow) = self.shadows.get_mut(partition.index()) {
-            shadow.set_limit(limit);
-        }
-    }
-
-    /// Adds what the shadows counted since the last call, by backend.
-    pub(crate) fn take_shadow_counts(&mut self, counts: &mut [ShadowCounts]) {
-        for (sum, shadow) in counts.iter_mut().zip(&mut self.shadows) {
-            sum.add(shadow.take_counts());
-        }
-    }
-
-    /// Shows a batch to the shadow of its partition, if there is one.
-    #[inline]
-    pub(crate) fn shadow(&mut self, source: &Source, request: &Request, batch: &Batch) {
-        let Some(shadow) = self.shadows.get_mut(batch.backend.index()) else { return };
-        for (&key, &cacheable) in request.keys(batch).iter().zip(request.cacheable(batch)) {
-            if cacheable {
-                let bytes = || source.value_bytes(batch.backend, key);
-                shadow.handle_query(u64::from(key.0), bytes);
-            }
-        }
+        self.sensors.set_limit(partition, limit);
     }
 
     /// Finds out which keys of a stage are in the cache, for the look-ups of its batches that follow.

@@ -6,16 +6,16 @@
 use robinhood_blocking::{Band, Collector, CollectorConfig, Snapshot};
 use robinhood_cache::{PartitionId, Sharing};
 use robinhood_controller::{
-    Allocation, Controller, ControllerConfig, Mode, PartitionUsage, PolicyKind,
+    Allocation, Controller, ControllerConfig, Mode, PartitionUsage, PolicyKind, Sight,
 };
 use robinhood_stats::{BackendName, BackendTable, Bytes, Instant, Nanos};
 use robinhood_workload::Workload;
 
 use crate::SimulationError;
 use crate::app_server::AppServer;
+use crate::insight::Insight;
 use crate::options::Options;
 use crate::reports::ReportPath;
-use crate::slopes::Slopes;
 use crate::world::World;
 
 /// Collector and controllers.
@@ -31,8 +31,9 @@ pub(crate) struct Control {
     period: Nanos,
     next_period: Instant,
     bytes_moved: Bytes,
-    /// Where the policy needs them.
-    slopes: Option<Slopes>,
+    /// What the policy has to see.
+    sight: Sight,
+    insight: Insight,
 }
 
 impl std::fmt::Debug for Control {
@@ -83,11 +84,12 @@ impl Control {
             period,
             next_period: Instant::ZERO + period,
             bytes_moved: Bytes::ZERO,
-            slopes: (kind == PolicyKind::Cliffhanger).then(|| Slopes::new(budget)),
+            sight: kind.sight(),
+            insight: Insight::new(kind.sight(), budget),
         })
     }
 
-    /// Sets the limits at the start, and begins to measure slopes.
+    /// Sets the limits at the start, and begins to measure what the policy has to see.
     pub(crate) fn apply_start(&self, world: &mut World) {
         if self.controllers.is_empty() {
             return;
@@ -96,9 +98,7 @@ impl Control {
             for (partition, &limit) in self.limits.iter().enumerate() {
                 server.set_limit(PartitionId(partition as u16), limit);
             }
-            if let Some(slopes) = &self.slopes {
-                server.watch_slopes(slopes.extra());
-            }
+            server.watch(self.sight, self.budget);
         }
     }
 
@@ -121,14 +121,11 @@ impl Control {
         }
         self.next_period = self.next_period + self.period;
         let snapshot = self.collector.snapshot(now);
-        let slopes = self.slopes.as_mut();
-        let slopes = slopes.map(|all| all.handle_period(&mut world.servers, self.names.names()));
+        let names = self.names.names();
+        self.insight.handle_period(&mut world.servers, &mut self.controllers, names);
         for (controller, server) in self.controllers.iter_mut().zip(&mut world.servers) {
             controller.handle_usage(now, &usage(&self.names, server));
             controller.handle_snapshot(snapshot.clone());
-            if let Some(slopes) = &slopes {
-                controller.handle_hit_slopes(slopes.clone());
-            }
             controller.handle_timeout(now);
             self.bytes_moved += apply_resizes(now, controller, server, &self.names);
             while controller.poll_decision().is_some() {}

@@ -16,6 +16,7 @@ mod common_random_numbers;
 mod delayed_hits;
 mod figures;
 mod report_path;
+mod sights;
 
 fn backend(name: &str, catalogue: u32, service_ms: u64, servers: u32) -> BackendSpec {
     BackendSpec {

@@ -100,7 +100,7 @@ impl World {
             for batch in request.stage(stage) {
                 self.scratch.clear();
                 server.look_up(&self.handles, request, batch, &mut self.scratch);
-                server.shadow(&self.source, request, batch);
+                server.sensors.handle_batch(&self.source, request, batch);
                 keep_cacheable(&mut self.scratch, request, batch);
                 for &key in &self.scratch {
                     let bytes = self.source.value_bytes(batch.backend, key);
@@ -192,7 +192,7 @@ impl World {
         let sent = self.flights.batches.slot(batch_slot);
         sent.fills.clear();
         server.look_up(&self.handles, request, batch, &mut sent.fills);
-        server.shadow(&self.source, request, batch);
+        server.sensors.handle_batch(&self.source, request, batch);
         let queries = batch.queries();
         let hits = queries - sent.fills.len() as u32;
         if hits == queries {

@@ -4,10 +4,12 @@
 
 pub mod backend;
 pub mod histogram;
+pub mod mixing;
 pub mod slo;
 pub mod units;
 
 pub use backend::{BackendId, BackendName, BackendTable, NameError};
 pub use histogram::{Histogram, LogLinear};
+pub use mixing::mixed_bits;
 pub use slo::{SloMeter, SloObservation};
 pub use units::{Bytes, Instant, Nanos, Rate, UnitError};

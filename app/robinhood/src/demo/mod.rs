@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use robinhood_controller::{Mode, PolicyKind};
+use robinhood_controller::{Mode, PolicyKind, Sight};
 use robinhood_stats::{Nanos, Rate};
 use robinhood_testbed::{Experiment, ExperimentConfig, ExperimentError, Phase, Source, Summary};
 use robinhood_testbed::{StackError, StackKind};
@@ -46,10 +46,12 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
             "--advise is about a controller, and --policy shared has none: leave one of them out",
         ));
     }
-    if args.policy == PolicyKind::Cliffhanger {
-        return Err(Failure::usage(
-            "`cliffhanger` needs the slopes of the hit ratios, which only the simulator measures: choose another policy, or `robinhood simulate`",
-        ));
+    if args.policy.sight() != Sight::Reports {
+        return Err(Failure::usage(format!(
+            "`{}` needs {}, which only the simulator measures: choose another policy, or `robinhood simulate`",
+            args.policy,
+            args.policy.sight()
+        )));
     }
     let stop = interrupt::stop_flag()?;
     let config = config(args)?;

@@ -54,8 +54,9 @@ fn an_item_that_fits_neither_limit_is_never_held_and_clears_what_is_colder() {
 fn the_mark_follows_the_limit() {
     let mut shadow = Shadow::new(Bytes(20), Bytes(20), 0);
     let look_up = |shadow: &mut Shadow, key: u64| {
-        shadow.handle_query(key, || 10);
+        let is_extra = shadow.handle_query(key, || 10);
         let counts = shadow.take_counts();
+        assert_eq!(is_extra, counts.sampled_extra_hits == 1);
         (counts.sampled_hits, counts.sampled_extra_hits)
     };
     for key in 0..4 {
@@ -83,7 +84,7 @@ fn a_sample_of_an_eighth_finds_the_slope_of_all_keys() {
     // A popularity with a heavy tail: a key below n with density falling as n^-0.8.
     let mut state = 7_u64;
     let mut next_key = || {
-        state = mixed(state);
+        state = mixed_bits(state);
         let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
         (unit * unit * unit * unit * unit * 40_000.0) as u64
     };
@@ -91,7 +92,7 @@ fn a_sample_of_an_eighth_finds_the_slope_of_all_keys() {
     let slope = |shift: u32| {
         let mut shadow = Shadow::new(Bytes(4_000_000), Bytes(1_000_000), shift);
         for &key in &trace {
-            shadow.handle_query(key, || 500 + (mixed(key) % 1_000) as u32);
+            shadow.handle_query(key, || 500 + (mixed_bits(key) % 1_000) as u32);
         }
         shadow.take_counts().hit_slope_per_byte(Bytes(1_000_000), shift).unwrap()
     };

@@ -2,7 +2,7 @@
 //! ratio at the present limit.
 //!
 //! Source: Cliffhgr++ of RobinHood (OSDI'18) section 5.1, after Cliffhanger (NSDI'16), whose hill climbing compares these
-//! gradients one miss at a time. Deviations: the gradient comes as a number with the observation, and the step is the
+//! gradients one miss at a time (`cliffhanger-credits`). Deviations: the gradient comes as a number with the observation, and the step is the
 //! controller's, not a credit for each hit in a shadow queue; Cliffhanger's second half, which splits queues to climb over cliffs of
 //! the hit ratio curve, is not here.
 

@@ -1,4 +1,4 @@
-//! `equal`: the same bytes for everybody. The baseline of the baselines.
+//! `equal`: the same bytes for everybody. The baseline of the baselines, from no paper; all partitioned systems start there.
 
 use robinhood_stats::Bytes;
 
@@ -22,5 +22,20 @@ impl Policy for Equal {
             Ok(split) => Proposal::Target(split),
             Err(error) => Proposal::Hold(HoldReason::Policy(error.to_string())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::observation;
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_split_evenly_to_the_byte_whatever_is_seen() {
+        let mut seen = observation(3, |index, backend| backend.rbc = index as f64);
+        seen.budget = Bytes(101);
+        let Proposal::Target(target) = Equal.propose(&seen) else { panic!("a target") };
+        let limits: Vec<u64> = target.iter().map(|(_, limit)| limit.0).collect();
+        assert_eq!(limits, [34, 34, 33]);
     }
 }

@@ -5,7 +5,7 @@
 //! cost in time. The threshold of 0.9 is that of the paper's code. Deviations: the P99s are those of the statistics
 //! span over all application servers, in buckets of an eighth of an octave; a backend without a miss in the span has
 //! none and is not part of the mean (in the paper's code it counts as zero). LAMA's own dynamic programme on footprint
-//! curves is not here.
+//! curves is `lama-curves`.
 
 use robinhood_stats::Nanos;
 

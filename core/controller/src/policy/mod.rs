@@ -6,10 +6,12 @@
 #[cfg(test)]
 mod cases;
 mod cliffhanger;
+mod cliffhanger_credits;
 mod equal;
 mod fair;
 mod fixed;
 mod lama;
+mod lama_curves;
 mod robinhood;
 
 use std::fmt;
@@ -23,10 +25,12 @@ use crate::holds::HoldReason;
 use crate::observation::Observation;
 
 pub use cliffhanger::Cliffhanger;
+pub use cliffhanger_credits::CliffhangerCredits;
 pub use equal::Equal;
 pub use fair::Fair;
 pub use fixed::Fixed;
 pub use lama::Lama;
+pub use lama_curves::LamaCurves;
 pub use robinhood::RobinHood;
 
 /// What a policy wants.
@@ -48,6 +52,9 @@ pub struct Miss<'a> {
     pub backend: &'a BackendName,
     /// Bytes of the object.
     pub bytes: Bytes,
+    /// How many misses this one stands for that a slightly larger partition would have hit. 0: the shadow queue beside the partition
+    /// did not have the key. 1: it had. More: it had, and holds only a sample of the keys.
+    pub shadow_hits: u32,
 }
 
 /// Turns observations into proposals.
@@ -59,13 +66,14 @@ pub trait Policy: Send {
     /// calls of this trait may have changed.
     fn propose(&mut self, observation: &Observation) -> Proposal;
 
-    /// Called at every miss, for policies that learn from single misses. Most do not.
+    /// Called for policies that learn from single misses, at least at those with a hit in a shadow queue ([`Sight::ShadowHits`]).
+    /// Most do not.
     fn on_miss(&mut self, _miss: Miss<'_>) {}
 }
 
 /// The policies by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
     /// The paper's: tax all, give to those that block requests.
     Robinhood,
@@ -81,12 +89,29 @@ pub enum PolicyKind {
     Equal,
     /// One LRU for all backends (OneRF): a mode of the cache, without partitions and without a controller.
     Shared,
+    /// The least time in misses, by miss-ratio curves (LAMA's own way).
+    LamaCurves,
+    /// The most hits, miss by miss (Cliffhanger's own way).
+    CliffhangerCredits,
+}
+
+/// What a policy has to see beyond reports and the use of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Nothing.
+    Reports,
+    /// [`BackendObservation::hit_slope_per_byte`](crate::BackendObservation::hit_slope_per_byte).
+    HitSlopes,
+    /// [`Miss::shadow_hits`].
+    ShadowHits,
+    /// [`BackendObservation::miss_ratio_curve`](crate::BackendObservation::miss_ratio_curve).
+    MissRatioCurves,
 }
 
 /// A name that is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown policy `{name}`: choose one of robinhood, static, cliffhanger, fair, lama, equal, shared"
+    "unknown policy `{name}`: choose one of robinhood, static, cliffhanger, fair, lama, equal, shared, lama-curves, cliffhanger-credits"
 )]
 pub struct UnknownPolicy {
     /// What was given.
@@ -95,7 +120,20 @@ pub struct UnknownPolicy {
 
 impl PolicyKind {
     /// All kinds, the paper's first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
+        Self::Robinhood,
+        Self::Static,
+        Self::Cliffhanger,
+        Self::Fair,
+        Self::Lama,
+        Self::Equal,
+        Self::Shared,
+        Self::LamaCurves,
+        Self::CliffhangerCredits,
+    ];
+
+    /// Those of the paper's evaluation, and `equal`. Not among them: two of these systems as their own papers have them.
+    pub const COMPARISON: [Self; 7] = [
         Self::Robinhood,
         Self::Static,
         Self::Cliffhanger,
@@ -115,10 +153,23 @@ impl PolicyKind {
             Self::Lama => "lama",
             Self::Equal => "equal",
             Self::Shared => "shared",
+            Self::LamaCurves => "lama-curves",
+            Self::CliffhangerCredits => "cliffhanger-credits",
         }
     }
 
-    /// The policy, or `None` for a cache without partitions. `start` is what `static` keeps.
+    /// What the policy has to see.
+    pub const fn sight(self) -> Sight {
+        match self {
+            Self::Cliffhanger => Sight::HitSlopes,
+            Self::CliffhangerCredits => Sight::ShadowHits,
+            Self::LamaCurves => Sight::MissRatioCurves,
+            Self::Robinhood | Self::Static | Self::Fair | Self::Lama => Sight::Reports,
+            Self::Equal | Self::Shared => Sight::Reports,
+        }
+    }
+
+    /// The policy, or `None` for a cache without partitions. `start` has the limits at the start: those that `static` keeps.
     pub fn build(self, start: &Allocation) -> Option<Box<dyn Policy>> {
         match self {
             Self::Robinhood => Some(Box::new(RobinHood)),
@@ -128,7 +179,20 @@ impl PolicyKind {
             Self::Lama => Some(Box::new(Lama)),
             Self::Equal => Some(Box::new(Equal)),
             Self::Shared => None,
+            Self::LamaCurves => Some(Box::new(LamaCurves::default())),
+            Self::CliffhangerCredits => Some(Box::new(CliffhangerCredits::new(start, 0))),
         }
+    }
+}
+
+impl fmt::Display for Sight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reports => "the reports of the application servers",
+            Self::HitSlopes => "the slopes of the hit ratios",
+            Self::ShadowHits => "hits in shadow queues beside the partitions",
+            Self::MissRatioCurves => "miss-ratio curves",
+        })
     }
 }
 
@@ -156,6 +220,7 @@ mod tests {
         let start = Allocation::equal(Bytes(10), [&name], Bytes::ZERO).unwrap();
         for kind in PolicyKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
             match kind.build(&start) {
                 Some(policy) => assert_eq!(policy.name(), kind.as_str()),
                 None => assert_eq!(kind, PolicyKind::Shared),
@@ -166,9 +231,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = "robinhod".parse::<PolicyKind>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "unknown policy `robinhod`: choose one of robinhood, static, cliffhanger, fair, lama, equal, shared"
-        );
+        let known = PolicyKind::ALL.map(PolicyKind::as_str).join(", ");
+        assert_eq!(error, format!("unknown policy `robinhod`: choose one of {known}"));
     }
 }

@@ -20,3 +20,20 @@ impl Policy for RobinHood {
         Proposal::Weights(observation.backends.iter().map(|backend| backend.rbc).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::{observation, weights};
+    use super::*;
+
+    #[test]
+    fn weights_are_the_blocking_counts_whatever_else_is_seen() {
+        // 40 requests in the band: the second blocked 24.5 of them, the first 8, nobody's own time and backends elsewhere the rest.
+        let mut seen = observation(3, |index, backend| {
+            backend.rbc = [8.0, 24.5, 0.0][index];
+            (backend.queries, backend.misses) = ([1_000, 10, 1_000][index], 10);
+        });
+        (seen.own_rbc, seen.unpartitioned_rbc) = (5.0, 2.5);
+        assert_eq!(weights(&mut RobinHood, &seen), [8.0, 24.5, 0.0]);
+    }
+}

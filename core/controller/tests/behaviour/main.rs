@@ -8,4 +8,5 @@ mod nonsense;
 mod operations;
 mod periods;
 mod records;
+mod sights;
 mod slow_caches;

@@ -1,9 +1,11 @@
 //! Random lists of everything that can happen to a controller.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use robinhood_controller::{
-    Allocation, Controller, ControllerConfig, Decision, LoadBounds, Mode, PolicyKind, RobinHood,
-    Standing,
+    Allocation, Controller, ControllerConfig, Decision, LoadBounds, Miss, MissRatioCurve, Mode,
+    PolicyKind, RobinHood, Standing,
 };
 use robinhood_stats::{BackendName, Bytes, Instant, Rate};
 
@@ -169,6 +171,21 @@ fn start_as(setting: &Setting) -> (ModelCache, Controller) {
     (cache, controller)
 }
 
+/// Hits in shadow queues and miss-ratio curves, some of backends that are not there.
+fn show_everything(controller: &mut Controller) {
+    for (backend, shadow_hits) in [("a", 900), ("b", 0), ("c", 3), ("z", 5)] {
+        let (backend, bytes) = (name(backend), Bytes(4_096));
+        controller.handle_miss(Miss { backend: &backend, bytes, shadow_hits });
+    }
+    let curve = |ratio: f64| {
+        let points = vec![(Bytes(1 << 20), 0.9), (Bytes(1 << 27), ratio)];
+        Arc::new(MissRatioCurve::new(points).expect("a curve"))
+    };
+    let curves = [("c", 0.0), ("b", 0.4), ("d", 0.8), ("z", 0.5)];
+    let curves = curves.map(|(backend, ratio)| (name(backend), curve(ratio)));
+    controller.handle_miss_ratio_curves(curves.to_vec());
+}
+
 fn start_with(granule: u64, are_items_counted: bool) -> (ModelCache, Controller) {
     let (cache, config) = cache_and_config(granule, are_items_counted);
     let controller = start(config, Box::new(RobinHood), &cache);
@@ -194,6 +211,7 @@ proptest! {
     ) {
         let (mut cache, mut controller) = start_as(&setting);
         for operation in &operations {
+            show_everything(&mut controller);
             let decision = run(&mut controller, &mut cache, operation);
             check(&controller, setting.are_items_counted);
             decision.iter().for_each(check_floors);

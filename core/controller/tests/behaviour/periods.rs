@@ -2,8 +2,8 @@
 
 use robinhood_blocking::Snapshot;
 use robinhood_controller::{
-    Allocation, Cliffhanger, Controller, ControllerConfig, Equal, Fixed, LoadBounds, Mode,
-    Protection, Resize, RobinHood, SkipReason, Standing,
+    Allocation, Controller, ControllerConfig, Equal, Fixed, LoadBounds, Mode, Protection, Resize,
+    RobinHood, SkipReason, Standing,
 };
 use robinhood_stats::{Bytes, Instant};
 
@@ -208,23 +208,4 @@ fn a_backend_at_its_load_limit_pays_no_tax() {
         *backend == name("b") && matches!(reason, SkipReason::Protected(_))
     };
     assert!(decision.skipped.iter().any(is_note));
-}
-
-#[test]
-fn slopes_that_are_told_reach_the_policy_and_the_record_and_groups_mean_them_by_queries() {
-    let mut config = active(300_000);
-    config.groups = vec![vec![name("a"), name("c")]];
-    let mut cache = ModelCache::new(&[("a", 100_000), ("b", 100_000), ("c", 100_000)]);
-    let mut controller = start(config, Box::new(Cliffhanger), &cache);
-    let everybody = [("a", 0.0), ("b", 9.0), ("c", 0.0)];
-    let decision = period(&mut controller, &mut cache, &everybody);
-    assert!(decision.hold.is_some(), "nobody has measured anything");
-    let slopes = [("c", 0.001), ("b", 0.004), ("a", 0.003)];
-    let slopes = slopes.map(|(backend, slope)| (name(backend), slope)).to_vec();
-    controller.handle_hit_slopes(slopes);
-    let decision = period(&mut controller, &mut cache, &everybody);
-    let seen: Vec<_> = decision.inputs.observation.backends.iter().collect();
-    assert_eq!(seen[0].hit_slope_per_byte, Some(0.003));
-    // The group has twice the queries at a mean slope of 0.002, as much as `b`: each half of 3,000, divided evenly.
-    assert_eq!(limits(&controller), [99_750, 100_500, 99_750]);
 }
