@@ -1,14 +1,15 @@
 //! The bookkeeping of a partitioned cache without its values: what is in it, what it weighs, what goes next.
 //!
-//! Place in the flow: the simulator drives one ledger per application server with dense key numbers; the store runs the
-//! same code in each shard. Single-threaded; 16 bytes an item.
+//! Place in the flow: the simulator drives one ledger per application server with dense key numbers; each shard of the store makes room by the same
+//! code (`room.rs`), with another structure of the same order (`order.rs`). Single-threaded. Operations take constant time on average: now and then
+//! one tidies up after as many others as there are items.
 //!
 //! Eviction is exact LRU per partition (what memcached's tail approximates and the paper's testbed uses).
 
 use robinhood_stats::Bytes;
 
 use crate::accounts::{Accounts, Layout, LocalAccounts, Memory};
-use crate::order::Order;
+use crate::order::{LoggedOrder, Order};
 use crate::room::{self, Effort, InsertError};
 use crate::{ItemHandle, PartitionId, Sharing};
 
@@ -18,7 +19,7 @@ use crate::{ItemHandle, PartitionId, Sharing};
 /// All methods that take a [`PartitionId`] panic when the cache has no such partition.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    order: Order,
+    order: LoggedOrder,
     accounts: LocalAccounts,
     sharing: Sharing,
     evictions_max: u32,
@@ -48,7 +49,7 @@ impl Ledger {
     ) -> Self {
         let layout = Layout::new(partitions, sharing);
         Self {
-            order: Order::new(layout, items),
+            order: LoggedOrder::new(layout, items),
             accounts: LocalAccounts::new(layout, budget),
             sharing,
             evictions_max: u32::MAX,
@@ -147,12 +148,12 @@ impl Ledger {
 
     /// The bytes that the partition's items use.
     pub fn used(&self, partition: PartitionId) -> Bytes {
-        Bytes(self.order.tally(partition).bytes)
+        Bytes(self.order.tallies().of(partition).bytes)
     }
 
     /// The number of the partition's items.
     pub fn items(&self, partition: PartitionId) -> u64 {
-        self.order.tally(partition).items
+        self.order.tallies().of(partition).items
     }
 
     /// The bytes by which the partition exceeds its limit; in a shared cache those of all.

@@ -76,7 +76,7 @@ impl Effort {
 /// adds the item to the order.
 #[inline]
 pub(crate) fn make_room(
-    order: &mut Order,
+    order: &mut impl Order,
     accounts: &mut impl Accounts,
     partition: PartitionId,
     bytes: u64,
@@ -103,7 +103,7 @@ pub(crate) fn make_room(
 /// Evicts one item that an insert into the list `own` may evict; false when there is none or the insert's evictions are
 /// used up.
 pub(crate) fn evict_for(
-    order: &mut Order,
+    order: &mut impl Order,
     accounts: &mut impl Accounts,
     own: ListId,
     shortage: Shortage,
@@ -115,9 +115,7 @@ pub(crate) fn evict_for(
     }
     let victim = match shortage {
         Shortage::Limit => own,
-        Shortage::Budget => {
-            accounts.largest_debt(|list| order.coldest(list).is_some()).unwrap_or(own)
-        }
+        Shortage::Budget => accounts.largest_debt(|list| order.holds_items(list)).unwrap_or(own),
     };
     let Some(freed) = evict_coldest(order, accounts, victim, evicted) else { return false };
     effort.evictions += 1;
@@ -130,11 +128,11 @@ pub(crate) fn evict_for(
 /// The share of an insert in paying debts: two evictions from the list with the largest debt.
 #[inline]
 fn pay_debt(
-    order: &mut Order,
+    order: &mut impl Order,
     accounts: &mut impl Accounts,
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) {
-    if let Some(debtor) = accounts.largest_debt(|list| order.coldest(list).is_some()) {
+    if let Some(debtor) = accounts.largest_debt(|list| order.holds_items(list)) {
         let items_max = DEBT_EVICTIONS_PER_INSERT as usize;
         evict_while_in_debt(order, accounts, debtor, items_max, u128::MAX, evicted);
     }
@@ -147,24 +145,25 @@ fn pay_debt(
 /// `order` may hold a part of the list only (one shard's): it then pays its share of the debt, at least one item, so that
 /// a small partition does not lose all it has in one shard.
 pub(crate) fn reclaim_batch(
-    order: &mut Order,
+    order: &mut impl Order,
     accounts: &mut impl Accounts,
     items_left: usize,
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> usize {
     let batches = items_left.div_ceil(RECLAIM_BATCH_ITEMS).max(1);
     let items_max = items_left.div_ceil(batches);
-    let Some(debtor) = accounts.largest_debt(|list| order.coldest(list).is_some()) else {
+    let Some(debtor) = accounts.largest_debt(|list| order.holds_items(list)) else {
         return 0;
     };
     let (debt, used) = (accounts.debt(debtor), accounts.used(debtor).max(1));
-    let share = u128::from(debt) * u128::from(order.list_bytes(debtor)) / u128::from(used);
+    let share = u128::from(debt) * u128::from(order.tallies().list_bytes(order.layout(), debtor))
+        / u128::from(used);
     evict_while_in_debt(order, accounts, debtor, items_max, share.max(1), evicted)
 }
 
 /// Evicts at most `items_max` items, while the list is in debt and until `bytes_max` are freed.
 fn evict_while_in_debt(
-    order: &mut Order,
+    order: &mut impl Order,
     accounts: &mut impl Accounts,
     debtor: ListId,
     items_max: usize,
@@ -182,13 +181,12 @@ fn evict_while_in_debt(
 
 /// Evicts the coldest item of the list and gives its bytes; `None` when the list is empty.
 fn evict_coldest(
-    order: &mut Order,
+    order: &mut impl Order,
     accounts: &mut impl Accounts,
     list: ListId,
     evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> Option<u64> {
-    let handle = order.coldest(list)?;
-    let item = order.remove(handle).expect("the coldest item is in the order");
+    let (handle, item) = order.remove_coldest(list)?;
     let bytes = u64::from(item.bytes);
     accounts.release(list, bytes, evicted(handle));
     Some(bytes)

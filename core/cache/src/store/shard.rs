@@ -9,7 +9,7 @@ use super::PartitionStatistics;
 use super::accounts::SharedAccounts;
 use super::index::Index;
 use crate::accounts::{Accounts, Layout, Memory, Shortage};
-use crate::order::Order;
+use crate::order::{LinkedOrder, Order};
 use crate::room::{self, Effort, InsertError};
 use crate::{ITEM_OVERHEAD_BYTES, ItemHandle, PartitionId, RECLAIM_BATCH_ITEMS};
 
@@ -35,7 +35,7 @@ pub(crate) struct Leaving {
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    order: Order,
+    order: LinkedOrder,
     contents: Contents,
 }
 
@@ -116,7 +116,7 @@ impl Shard {
             counts: vec![Counts::default(); layout.partitions()],
             held: VecDeque::new(),
         };
-        Self { order: Order::new(layout, 0), contents }
+        Self { order: LinkedOrder::new(layout), contents }
     }
 
     #[inline]
@@ -211,7 +211,7 @@ impl Shard {
 
     /// Adds this shard's counts to those of others.
     pub(crate) fn add_statistics(&self, partition: PartitionId, sum: &mut PartitionStatistics) {
-        let tally = self.order.tally(partition);
+        let tally = self.order.tallies().of(partition);
         let counts = &self.contents.counts[partition.index()];
         sum.used += Bytes(tally.bytes);
         sum.items += tally.items;

@@ -1,0 +1,74 @@
+//! Measures how many queries the simulator handles per second of processor time, on pinned input.
+//!
+//! `cargo run --release -p robinhood-simulator --example speed -- [pieces] [scale] [policy,policy]`, for example `12 1/8 shared,robinhood`.
+//!
+//! The run is that of the preset `onerf` with seed 1. Its first hour fills the caches and is not measured. Each further piece of ten virtual minutes
+//! gives one figure; the line shows their median, lowest and highest, the peak memory of the process, and a fingerprint of the result: two versions of
+//! the simulator that print the same one have computed the same.
+
+use std::ops::ControlFlow;
+
+use robinhood_controller::PolicyKind;
+use robinhood_simulator::{Options, Outcome, Progress, Simulation};
+use robinhood_stats::Nanos;
+use robinhood_workload::presets;
+
+const PIECE: Nanos = Nanos::from_secs(600);
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |place: usize, default: &str| -> String {
+        arguments.get(place).map_or(default, String::as_str).to_owned()
+    };
+    let pieces: u64 = argument(0, "12").parse()?;
+    let mut workload = presets::by_name("onerf", argument(1, "1/8").parse()?)?;
+    workload.length.measured = Nanos(PIECE.0 * pieces);
+    println!("policy     million queries/s: median  lowest  highest  peak MiB  fingerprint");
+    for policy in argument(2, "shared,robinhood").split(',') {
+        let policy: PolicyKind = policy.parse()?;
+        let simulation = Simulation::new(&workload, policy, 1, Options::default())?;
+        let (mut speeds, mut last) = (Vec::new(), None);
+        let outcome = simulation.run(&mut |progress: Progress| {
+            let passed = progress.now.0.checked_sub(workload.length.warmup.0);
+            if passed.is_some_and(|passed| passed.is_multiple_of(PIECE.0)) {
+                let now = (processor_s(), progress.queries);
+                if let Some((then_s, then)) = last.replace(now) {
+                    speeds.push((now.1 - then) as f64 / (now.0 - then_s) / 1e6);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        speeds.sort_by(f64::total_cmp);
+        println!(
+            "{:10} {:25.2} {:7.2} {:8.2} {:9} {:016x}",
+            policy.to_string(),
+            speeds[speeds.len() / 2],
+            speeds[0],
+            speeds[speeds.len() - 1],
+            peak_kib() / 1_024,
+            fingerprint(&outcome),
+        );
+    }
+    Ok(())
+}
+
+/// Processor time of the main thread so far, in seconds: what the kernel (Linux) says.
+fn processor_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells its times");
+    let ns = text.split_whitespace().next().expect("the first number is the time on a processor");
+    ns.parse::<u64>().expect("a time is a number") as f64 / 1e9
+}
+
+/// The most memory that was resident at a time, in KiB.
+fn peak_kib() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("Linux tells its memory");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.expect("the peak is there").parse().expect("a size is a number")
+}
+
+/// FNV-1a over everything that the result says.
+fn fingerprint(outcome: &Outcome) -> u64 {
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{outcome:?}").bytes().fold(0xcbf2_9ce4_8422_2325, hash)
+}
