@@ -97,15 +97,15 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SIMULATE_EXAMPLES)]
 pub(crate) struct SimulateArgs {
-    /// A preset: onerf, b7-slow, b7-fast, b1-slow, b1-fast, random or demo
-    #[arg(long, default_value = "onerf", value_name = "NAME")]
+    /// A preset (onerf, b7-slow, b7-fast, b1-slow, b1-fast, random or demo), or the path of a workload file
+    #[arg(long, default_value = "onerf", value_name = "NAME|FILE")]
     pub(crate) workload: String,
     /// Policies to run on the same requests, separated by commas, or `all` for the paper's and equal: robinhood, static, cliffhanger, fair, lama, equal, shared; also lama-curves, cliffhanger-credits
     #[arg(long, default_value = "shared,equal,robinhood", value_name = "A,B,..")]
     pub(crate) policy: Policies,
-    /// Size of the fleet: application servers and backend servers shrink together
-    #[arg(long, default_value = "1/8", value_name = "RATIO")]
-    pub(crate) scale: Scale,
+    /// Size of the fleet of a preset: application servers and backend servers shrink together [default: 1/8]
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) scale: Option<Scale>,
     /// One seed, a range with both ends or a list
     #[arg(long, default_value = "1", value_name = "SEEDS")]
     pub(crate) seed: Seeds,

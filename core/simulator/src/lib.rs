@@ -4,7 +4,8 @@
 //! the tail. Source: RobinHood (OSDI'18) sections 4 and 5; the testbed there is real, here only its queues are.
 //!
 //! From arrival to result: [`simulation`] lets time pass, `world` holds application servers and backends, `control` moves the limits,
-//! `gauges` measure, [`outcome`] is the result; [`training`] finds limits to keep. A run is single-threaded; several runs at once are the caller's business.
+//! `gauges` measure, [`outcome`] is the result; [`training`] finds limits to keep, [`mod@calibrate`] the servers for a
+//! utilisation. A run is single-threaded; several runs at once are the caller's business.
 
 mod app_server;
 mod control;
@@ -20,12 +21,14 @@ mod source;
 mod thinned;
 mod world;
 
+pub mod calibrate;
 pub mod growth;
 pub mod options;
 pub mod outcome;
 pub mod simulation;
 pub mod training;
 
+pub use calibrate::{CalibratedBackend, Calibration, CalibrationError, calibrate};
 pub use growth::LoadGrowth;
 pub use options::Options;
 pub use outcome::{

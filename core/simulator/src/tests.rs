@@ -91,6 +91,31 @@ fn the_same_seed_gives_the_same_bits_on_every_machine() {
 }
 
 #[test]
+fn a_workload_that_was_written_and_read_gives_the_same_bits() {
+    let text = robinhood_workload::file::write(&small());
+    let again = robinhood_workload::file::read(&text, "small.toml", &mut |_| unreachable!());
+    let simulation =
+        Simulation::new(&again.unwrap(), PolicyKind::Robinhood, 1, Options::default()).unwrap();
+    let outcome = simulation.run(&mut |_| ControlFlow::Continue(()));
+    assert_eq!(fingerprint(&outcome), fingerprint(&run(PolicyKind::Robinhood, 1)));
+}
+
+#[test]
+fn queries_that_are_not_cacheable_stay_out_of_the_cache_and_block() {
+    let mut workload = small();
+    workload.backends[0].cacheable_share = 0.0;
+    workload.backends[1].cacheable_share = 0.4;
+    workload.prefill_requests = 0;
+    let simulation = Simulation::new(&workload, PolicyKind::Shared, 1, Options::default()).unwrap();
+    let outcome = simulation.run(&mut |_| ControlFlow::Continue(()));
+    let [never, partly, always] = &outcome.backends[..] else { panic!("three backends") };
+    assert_eq!((never.hit_ratio, never.cache_share_mean), (0.0, 0.0));
+    assert!(never.rbc_share_mean > 0.1, "{never:?}");
+    assert!(partly.hit_ratio > 0.0 && partly.hit_ratio < 0.4, "{partly:?}");
+    assert!(always.hit_ratio > 0.4 && always.cache_share_mean > 0.0, "{always:?}");
+}
+
+#[test]
 fn every_policy_sees_the_same_requests_and_queries_of_a_seed() {
     let [shared, equal, robinhood] =
         [PolicyKind::Shared, PolicyKind::Equal, PolicyKind::Robinhood].map(|policy| run(policy, 3));

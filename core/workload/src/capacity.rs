@@ -101,6 +101,11 @@ impl CapacityPath {
         self.points.iter().map(|&(_, capacity)| capacity).fold(1.0, f64::min)
     }
 
+    /// The highest capacity of the path.
+    pub fn highest(&self) -> f64 {
+        self.points.iter().map(|&(_, capacity)| capacity).fold(1.0, f64::max)
+    }
+
     /// The path with all times divided by `factor`.
     ///
     /// # Panics

@@ -8,6 +8,8 @@ mod alias;
 pub mod cachelib;
 pub mod capacity;
 pub mod draws;
+pub mod file;
+pub mod fleet;
 pub mod generate;
 pub mod popularity;
 pub mod presets;
@@ -27,8 +29,8 @@ pub use request::{Batch, Key, Request, RequestStream};
 pub use service::{service_factor, service_time};
 pub use sizes::{DiscreteSizes, ObjectSizes, SizeSpec, SizesError, WeightedSize};
 pub use spec::{
-    BATCH_QUERIES_MAX, BackendKind, BackendSpec, BatchSpec, RequestType, RunLength, Workload,
-    WorkloadError,
+    BATCH_QUERIES_MAX, BackendKind, BackendSpec, BatchSpec, Place, RequestType, RunLength,
+    Workload, WorkloadError,
 };
 pub use trace::{
     BackendSurvey, KeyText, Record, Survey, Surveyor, TraceError, TraceFormat, TraceOptions,

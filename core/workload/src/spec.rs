@@ -11,7 +11,7 @@ use crate::sizes::SizeSpec;
 
 mod validate;
 
-pub use validate::WorkloadError;
+pub use validate::{Place, WorkloadError};
 
 /// The most queries in one batch of the presets.
 pub const BATCH_QUERIES_MAX: u32 = 300;

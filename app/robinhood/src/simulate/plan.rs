@@ -4,10 +4,11 @@ use robinhood_controller::PolicyKind;
 use robinhood_simulator::Options;
 use robinhood_stats::Nanos;
 use robinhood_workload::Workload;
-use robinhood_workload::presets::{self, Scale};
+use robinhood_workload::presets::Scale;
 
 use crate::cli::SimulateArgs;
 use crate::failure::Failure;
+use crate::workload::load_workload;
 
 /// The objective of the demo follows its shared stack: this many times the median P99 of the calm first third.
 pub(super) const DEMO_OBJECTIVE_FACTOR: f64 = 1.5;
@@ -39,10 +40,8 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan that the flags describe.
     pub(super) fn new(args: &SimulateArgs) -> Result<Self, Failure> {
-        let workload = presets::by_name(&args.workload, args.scale).map_err(Failure::usage)?;
-        let training =
-            presets::main_experiment(&args.workload, args.scale).map_err(Failure::usage)?;
-        let (workload, training) = (shaped(workload, args)?, shaped(training, args)?);
+        let loaded = load_workload(&args.workload, args.scale)?;
+        let (workload, training) = (shaped(loaded.workload, args)?, shaped(loaded.training, args)?);
         let is_demo = workload.name == "demo";
         let policies = args.policy.0.clone();
         let objective = match args.slo {
@@ -60,7 +59,7 @@ impl Plan {
             training,
             policies,
             seeds: args.seed.0.clone(),
-            scale: args.scale,
+            scale: loaded.scale,
             options: options(args, is_demo, objective),
             objective,
             threads: args.threads.map_or_else(cores, |threads| usize::from(threads.get())),
@@ -93,7 +92,7 @@ fn options(args: &SimulateArgs, is_demo: bool, objective: Objective) -> Options 
     }
 }
 
-/// A preset with what the command line says about its cache, its length and its pace.
+/// A workload with what the command line says about its cache, its length and its pace.
 fn shaped(mut workload: Workload, args: &SimulateArgs) -> Result<Workload, Failure> {
     if let Some(budget) = args.budget {
         workload.cache_per_server = budget;

@@ -1,14 +1,22 @@
 //! `robinhood workload`: workloads as files and request streams.
 
+mod calibrate;
+mod load;
+
 use clap::{Args, Subcommand};
-use robinhood_workload::presets;
+use robinhood_workload::presets::{self, Scale};
 
 use crate::failure::Failure;
 use crate::output;
+use calibrate::CalibrateArgs;
+pub(crate) use load::load_workload;
 
 const EXAMPLES: &str = "\
 Examples:
-  robinhood workload list                    the built-in workloads";
+  robinhood workload list                                 the built-in workloads
+  robinhood workload show onerf --scale 1 > onerf.toml    one of them as a file to edit
+  robinhood workload calibrate onerf.toml > again.toml    servers for the utilisations in it
+  robinhood simulate --workload again.toml                run it";
 
 /// Flags of `robinhood workload`.
 #[derive(Debug, Args)]
@@ -22,12 +30,31 @@ pub(crate) struct WorkloadArgs {
 enum WorkloadCommand {
     /// Names of the built-in workloads, with one line each
     List,
+    /// Print a workload as a file that can be edited and used
+    Show(ShowArgs),
+    /// Find servers and their speed for the target utilisations of a workload, and print it with them
+    Calibrate(CalibrateArgs),
+}
+
+/// Flags of `robinhood workload show`.
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// A preset, or the path of a workload file
+    #[arg(value_name = "NAME|FILE")]
+    workload: String,
+    /// Size of the fleet of a preset [default: 1/8]
+    #[arg(long, value_name = "RATIO")]
+    scale: Option<Scale>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &WorkloadArgs) -> Result<(), Failure> {
-    match args.command {
+    match &args.command {
         WorkloadCommand::List => list(),
+        WorkloadCommand::Show(args) => {
+            output::say(&load_workload(&args.workload, args.scale)?.text());
+        }
+        WorkloadCommand::Calibrate(args) => calibrate::run(args)?,
     }
     Ok(())
 }

@@ -3,8 +3,11 @@
 //! Place in the flow: behind whoever reads or makes a [`Workload`], before the generator, the simulator and the testbed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
-use super::Workload;
+use robinhood_stats::BackendName;
+
+use super::{BackendSpec, Workload};
 use crate::capacity::Capacity;
 use crate::popularity::Popularity;
 use crate::sizes::SizeSpec;
@@ -32,10 +35,10 @@ pub enum WorkloadError {
     Range {
         /// Name of the workload.
         workload: String,
-        /// The field.
+        /// The field, with a dot before the part of it that is meant.
         field: &'static str,
-        /// The backend or request type.
-        place: String,
+        /// What it is a field of.
+        place: Place,
         /// Value found.
         found: f64,
         /// What is allowed.
@@ -43,37 +46,56 @@ pub enum WorkloadError {
     },
 }
 
+/// Which part of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The workload itself.
+    Workload,
+    /// A backend.
+    Backend {
+        /// Its place in the list.
+        index: usize,
+        /// Its name.
+        name: BackendName,
+    },
+    /// A request type, by its place in the list.
+    RequestType(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workload => f.write_str("the workload"),
+            Self::Backend { name, .. } => write!(f, "backend `{name}`"),
+            Self::RequestType(index) => write!(f, "request type {index}"),
+        }
+    }
+}
+
 impl Workload {
     /// Checks that the workload can run.
     pub fn validate(&self) -> Result<(), WorkloadError> {
         self.validate_counts()?;
-        self.validate_backends()?;
-        self.validate_capacities()?;
-        for (i, request_type) in self.request_types.iter().enumerate() {
-            let place = || format!("request type {i}");
-            self.require("weight", &place, request_type.weight, Range::ABOVE_ZERO)?;
+        self.validate_whole()?;
+        for (index, backend) in self.backends.iter().enumerate() {
+            let place = Place::Backend { index, name: backend.name.clone() };
+            self.validate_backend(backend, &place)?;
+            self.validate_capacity(&self.capacities[index], &place)?;
+        }
+        for (index, request_type) in self.request_types.iter().enumerate() {
+            let place = Place::RequestType(index);
+            self.require("weight", &place, request_type.weight, Range::WEIGHT)?;
             let mut queried = BTreeSet::new();
             for batch in &request_type.batches {
-                self.require("queries_mean", &place, batch.queries_mean, Range::FROM_ONE)?;
+                self.require("batches", &place, batch.queries_mean, Range::QUERIES)?;
                 let backend = f64::from(batch.backend.0);
                 let known = batch.backend.index() < self.backends.len();
-                self.require("backend", &place, if known { 1.0 } else { -backend }, Range::KNOWN)?;
+                self.require("batches", &place, if known { 1.0 } else { -backend }, Range::KNOWN)?;
                 let times = if queried.insert(batch.backend) { 1.0 } else { 2.0 };
-                self.require("times of one backend", &place, times, Range::ONCE)?;
+                self.require("batches", &place, times, Range::ONCE)?;
             }
         }
-        let whole = || "the workload".to_owned();
-        self.require("rate_per_server", &whole, self.rate_per_server.0, Range::ABOVE_ZERO)?;
-        self.require("servers", &whole, f64::from(self.servers), Range::FROM_ONE)?;
-        self.require("cache_per_server", &whole, self.cache_per_server.as_f64(), Range::FROM_ONE)?;
-        let keys = self.backends.iter().map(|backend| f64::from(backend.catalogue)).sum();
-        self.require("sum of catalogues", &whole, keys, Range::KEYS)?;
-        self.require(
-            "batch_queries_max",
-            &whole,
-            f64::from(self.batch_queries_max),
-            Range::FROM_ONE,
-        )
+        Ok(())
     }
 
     fn validate_counts(&self) -> Result<(), WorkloadError> {
@@ -97,63 +119,73 @@ impl Workload {
         count("names", names.len(), names.len() == backends, "a different one for each backend")
     }
 
-    fn validate_backends(&self) -> Result<(), WorkloadError> {
-        for backend in &self.backends {
-            let place = || format!("backend `{}`", backend.name);
-            self.require("catalogue", &place, f64::from(backend.catalogue), Range::FROM_ONE)?;
-            if let Popularity::Zipf { exponent } = backend.popularity {
-                self.require("zipf", &place, exponent, Range::FROM_ZERO)?;
-            }
-            self.require("service", &place, backend.service.as_secs_f64(), Range::ABOVE_ZERO)?;
-            self.require("per_key", &place, backend.per_key, Range::FROM_ZERO)?;
-            self.require("sigma", &place, backend.sigma, Range::FROM_ZERO)?;
-            self.require("servers", &place, f64::from(backend.servers), Range::FROM_ONE)?;
-            self.require("speed", &place, backend.speed, Range::ABOVE_ZERO)?;
-            self.require("timeout", &place, backend.timeout.as_secs_f64(), Range::ABOVE_ZERO)?;
-            let longest = self.overhead + backend.timeout;
-            self.require("overhead + timeout", &place, longest.as_secs_f64(), Range::REQUEST)?;
-            if let SizeSpec::LogNormal { mu, sigma, bytes_min, bytes_max } = backend.sizes {
-                self.require("mu", &place, mu, Range::FINITE)?;
-                self.require("sigma", &place, sigma, Range::FROM_ZERO)?;
-                let bytes_most = Range {
-                    high: f64::from(bytes_max),
-                    words: "a number of bytes up to `bytes_max`",
-                    ..Range::FROM_ZERO
-                };
-                self.require("bytes_min", &place, f64::from(bytes_min), bytes_most)?;
-            }
-            if let Some(target) = backend.utilisation_target {
-                self.require("utilisation_target", &place, target, Range::UTILISATION)?;
-            }
-            self.require("cacheable_share", &place, backend.cacheable_share, Range::SHARE)?;
-        }
-        Ok(())
+    fn validate_whole(&self) -> Result<(), WorkloadError> {
+        let whole = |field, found, range| self.require(field, &Place::Workload, found, range);
+        whole("rate_per_server", self.rate_per_server.0, Range::RATE)?;
+        whole("servers", f64::from(self.servers), Range::FROM_ONE)?;
+        whole("cache_per_server", self.cache_per_server.as_f64(), Range::CACHE)?;
+        let keys = self.backends.iter().map(|backend| f64::from(backend.catalogue)).sum();
+        whole("sum of catalogues", keys, Range::KEYS)?;
+        whole("batch_queries_max", f64::from(self.batch_queries_max), Range::FROM_ONE)?;
+        whole("prefill_requests", self.prefill_requests as f64, Range::PREFILL)?;
+        whole("warmup", self.length.warmup.as_secs_f64(), Range::WARMUP)?;
+        whole("measured", self.length.measured.as_secs_f64(), Range::MEASURED)
     }
 
-    fn validate_capacities(&self) -> Result<(), WorkloadError> {
-        let measured_s = self.length.measured.as_secs_f64();
-        self.require("measured", &|| "the run".to_owned(), measured_s, Range::ABOVE_ZERO)?;
-        for (backend, capacity) in self.backends.iter().zip(&self.capacities) {
-            let Capacity::RandomWalk { lowest, every, steps } = *capacity else { continue };
-            let place = || format!("the capacity of backend `{}`", backend.name);
-            let lowest_range =
-                Range { high: 1.0, words: "a number above 0, up to 1", ..Range::ABOVE_ZERO };
-            self.require("lowest", &place, lowest, lowest_range)?;
-            let every_range = Range {
-                low: measured_s / WALK_STEPS_MAX,
-                words: "a time above 0, at least a millionth of `measured`",
-                ..Range::ABOVE_ZERO
-            };
-            self.require("every", &place, every.as_secs_f64(), every_range)?;
-            self.require("steps", &place, f64::from(steps), Range::FROM_ONE)?;
+    fn validate_backend(&self, backend: &BackendSpec, place: &Place) -> Result<(), WorkloadError> {
+        let require = |field, found, range| self.require(field, place, found, range);
+        require("catalogue", f64::from(backend.catalogue), Range::FROM_ONE)?;
+        if let Popularity::Zipf { exponent } = backend.popularity {
+            require("popularity.zipf", exponent, Range::EXPONENT)?;
         }
-        Ok(())
+        require("service", backend.service.as_secs_f64(), Range::SERVICE)?;
+        require("per_key", backend.per_key, Range::PER_KEY)?;
+        require("sigma", backend.sigma, Range::SIGMA)?;
+        require("servers", f64::from(backend.servers), Range::SERVERS)?;
+        require("speed", backend.speed, Range::SPEED)?;
+        require("timeout", backend.timeout.as_secs_f64(), Range::ABOVE_ZERO)?;
+        require("timeout", (self.overhead + backend.timeout).as_secs_f64(), Range::REQUEST)?;
+        if let SizeSpec::LogNormal { mu, sigma, bytes_min, bytes_max } = backend.sizes {
+            require("sizes.mu", mu, Range::LOGARITHM)?;
+            require("sizes.sigma", sigma, Range::SIGMA)?;
+            let bytes_most = Range {
+                high: f64::from(bytes_max),
+                words: "a number of bytes up to `bytes_max`",
+                ..Range::FROM_ZERO
+            };
+            require("sizes.bytes_min", f64::from(bytes_min), bytes_most)?;
+        }
+        if let Some(target) = backend.utilisation_target {
+            require("utilisation_target", target, Range::UTILISATION)?;
+        }
+        require("cacheable_share", backend.cacheable_share, Range::SHARE)
+    }
+
+    fn validate_capacity(&self, capacity: &Capacity, place: &Place) -> Result<(), WorkloadError> {
+        let require = |field, found, range| self.require(field, place, found, range);
+        match capacity {
+            Capacity::Path(path) => {
+                require("capacity.path", path.points().len() as f64, Range::POINTS)?;
+                require("capacity.path", path.lowest(), Range::CAPACITY)?;
+                require("capacity.path", path.highest(), Range::CAPACITY)
+            }
+            &Capacity::RandomWalk { lowest, every, steps } => {
+                require("capacity.lowest", lowest, Range::LOWEST)?;
+                let every_range = Range {
+                    low: self.length.measured.as_secs_f64() / WALK_STEPS_MAX,
+                    words: "a time above 0, at least a millionth of `measured`",
+                    ..Range::ABOVE_ZERO
+                };
+                require("capacity.every", every.as_secs_f64(), every_range)?;
+                require("capacity.steps", f64::from(steps), Range::FROM_ONE)
+            }
+        }
     }
 
     fn require(
         &self,
         field: &'static str,
-        place: &dyn Fn() -> String,
+        place: &Place,
         found: f64,
         range: Range,
     ) -> Result<(), WorkloadError> {
@@ -161,8 +193,8 @@ impl Workload {
         {
             return Ok(());
         }
-        let (workload, allowed) = (self.name.clone(), range.words);
-        Err(WorkloadError::Range { workload, field, place: place(), found, allowed })
+        let (workload, place) = (self.name.clone(), place.clone());
+        Err(WorkloadError::Range { workload, field, place, found, allowed: range.words })
     }
 }
 
@@ -174,39 +206,46 @@ struct Range {
     words: &'static str,
 }
 
+/// Beyond these a run would not end, or its numbers would no longer be exact; no real system comes near.
 impl Range {
-    const FROM_ZERO: Self =
-        Self { low: 0.0, low_excluded: false, high: f64::MAX, words: "a number from 0 up" };
-    const ABOVE_ZERO: Self =
-        Self { low: 0.0, low_excluded: true, high: f64::MAX, words: "a number above 0" };
-    const FROM_ONE: Self =
-        Self { low: 1.0, low_excluded: false, high: f64::MAX, words: "a number from 1 up" };
-    const SHARE: Self =
-        Self { low: 0.0, low_excluded: false, high: 1.0, words: "a number from 0 to 1" };
-    const UTILISATION: Self =
-        Self { low: 0.01, low_excluded: false, high: 0.99, words: "a share from 0.01 to 0.99" };
-    const FINITE: Self =
-        Self { low: f64::MIN, low_excluded: false, high: f64::MAX, words: "a finite number" };
-    const ONCE: Self =
-        Self { low: 1.0, low_excluded: false, high: 1.0, words: "one batch in a request type" };
-    const KEYS: Self = Self {
-        low: 1.0,
-        low_excluded: false,
-        high: u32::MAX as f64,
-        words: "fewer than 2^32 keys in all catalogues together",
-    };
-    const REQUEST: Self = Self {
-        low: 0.0,
-        low_excluded: true,
-        high: 3_600.0, // what histograms of latencies hold
-        words: "at most 3,600 s for a request",
-    };
-    const KNOWN: Self = Self {
-        low: 0.5,
-        low_excluded: false,
-        high: 1.0,
-        words: "the place of a backend in the list",
-    };
+    const FROM_ZERO: Self = Self::closed(0.0, f64::MAX, "a number from 0 up");
+    const ABOVE_ZERO: Self = Self::above_zero(f64::MAX, "a number above 0");
+    const FROM_ONE: Self = Self::closed(1.0, f64::MAX, "a number from 1 up");
+    const SHARE: Self = Self::closed(0.0, 1.0, "a number from 0 to 1");
+    const UTILISATION: Self = Self::closed(0.01, 0.99, "a share from 0.01 to 0.99");
+    const LOGARITHM: Self = Self::closed(-100.0, 100.0, "a logarithm from -100 to 100");
+    const EXPONENT: Self = Self::closed(0.0, 100.0, "a number from 0 to 100");
+    const SIGMA: Self = Self::closed(0.0, 10.0, "a number from 0 to 10");
+    const PER_KEY: Self = Self::closed(0.0, 1e6, "a number from 0 to 1,000,000");
+    const SERVERS: Self = Self::closed(1.0, 65_536.0, "a number from 1 to 65,536");
+    const SPEED: Self = Self::closed(1e-6, 1e6, "a number from 0.000001 to 1,000,000");
+    const WEIGHT: Self = Self::above_zero(1e12, "a number above 0, up to 10^12");
+    const QUERIES: Self = Self::closed(1.0, 1e6, "a number of queries from 1 to 1,000,000");
+    const RATE: Self = Self::closed(1e-6, 1e9, "a rate from 0.000001/s to 10^9/s");
+    const CACHE: Self = Self::closed(1.0, 1e15, "a number of bytes from 1 to 10^15 (1000TB)");
+    const PREFILL: Self = Self::closed(0.0, 1e12, "a number from 0 to 10^12");
+    const POINTS: Self = Self::closed(0.0, 1e6, "at most 1,000,000 points");
+    const LOWEST: Self = Self::above_zero(1.0, "a number above 0, up to 1");
+    const CAPACITY: Self = Self::closed(1e-6, 1e6, "a capacity from 0.000001 to 1,000,000");
+    const SERVICE: Self = Self::above_zero(3_600.0, "a time above 0, up to 1 hour");
+    const WARMUP: Self = Self::closed(0.0, 100.0 * 86_400.0, "a time up to 100 days (2400h)");
+    const MEASURED: Self =
+        Self::above_zero(100.0 * 86_400.0, "a time above 0, up to 100 days (2400h)");
+    const ONCE: Self = Self::closed(1.0, 1.0, "one batch for each backend");
+    const KEYS: Self =
+        Self::closed(1.0, 268_435_456.0, "at most 2^28 keys in all catalogues together");
+    // What histograms of latencies hold.
+    const REQUEST: Self =
+        Self::above_zero(3_600.0, "at most 3,600 s for a request, `overhead` included");
+    const KNOWN: Self = Self::closed(0.5, 1.0, "the place of a backend in the list");
+
+    const fn closed(low: f64, high: f64, words: &'static str) -> Self {
+        Self { low, low_excluded: false, high, words }
+    }
+
+    const fn above_zero(high: f64, words: &'static str) -> Self {
+        Self { low: 0.0, low_excluded: true, high, words }
+    }
 }
 
 #[cfg(test)]
@@ -227,12 +266,12 @@ mod tests {
         };
         let servers = message(&|w| w.backends[0].servers = 0);
         assert!(
-            servers.contains("`servers` of backend") && servers.contains("from 1 up"),
+            servers.contains("`servers` of backend") && servers.contains("from 1 to 65,536"),
             "{servers}"
         );
         assert!(
             message(&|w| w.backends[1].popularity = Popularity::Zipf { exponent: f64::NAN })
-                .contains("`zipf`")
+                .contains("`popularity.zipf`")
         );
         assert!(message(&|w| w.request_types.clear()).contains("1 to 65,536"));
         assert!(
@@ -242,6 +281,41 @@ mod tests {
         assert!(
             message(&|w| w.backends[1].name = w.backends[0].name.clone()).contains("different")
         );
+    }
+
+    #[test]
+    fn a_backend_that_nobody_queries_is_allowed() {
+        let mut workload = presets::demo(Nanos::from_secs(120));
+        workload.request_types.iter_mut().for_each(|t| t.batches.retain(|b| b.backend.0 != 5));
+        assert_eq!(workload.validate(), Ok(()));
+    }
+
+    #[test]
+    fn numbers_that_no_run_could_hold_are_refused() {
+        let good = presets::demo(Nanos::from_secs(120));
+        type Change = fn(&mut Workload);
+        let changes: [(&str, Change); 9] = [
+            ("`weight`", |w| w.request_types[1].weight = f64::MAX),
+            ("`batches`", |w| w.request_types[1].batches[0].queries_mean = 1e9),
+            ("`rate_per_server`", |w| w.rate_per_server.0 = 1e300),
+            ("`servers` of backend", |w| w.backends[2].servers = u32::MAX),
+            ("`speed`", |w| w.backends[2].speed = 1e-300),
+            ("`service`", |w| w.backends[2].service = Nanos::MAX),
+            ("`measured`", |w| w.length.measured = Nanos::MAX),
+            ("`popularity.zipf`", |w| {
+                w.backends[2].popularity = Popularity::Zipf { exponent: 1e9 };
+            }),
+            ("`capacity.path`", |w| {
+                let point = (robinhood_stats::Instant::ZERO, 1e-300);
+                w.capacities[0] = Capacity::Path(crate::CapacityPath::new(vec![point]));
+            }),
+        ];
+        for (words, change) in changes {
+            let mut workload = good.clone();
+            change(&mut workload);
+            let message = workload.validate().unwrap_err().to_string();
+            assert!(message.contains(words), "{words:?} is not in {message:?}");
+        }
     }
 
     #[test]
@@ -270,11 +344,11 @@ mod tests {
             }),
             ("at most 3,600 s", |w| w.backends[0].timeout = Nanos::from_secs(3_600)),
             ("`measured`", |w| w.length.measured = Nanos::ZERO),
-            ("one batch in a request type", |w| {
+            ("one batch for each backend", |w| {
                 let again = w.request_types[0].batches[0];
                 w.request_types[0].batches.push(again);
             }),
-            ("`bytes_min`", |w| {
+            ("`sizes.bytes_min`", |w| {
                 w.backends[0].sizes =
                     SizeSpec::LogNormal { mu: 9.0, sigma: 1.0, bytes_min: 9, bytes_max: 8 };
             }),
@@ -286,11 +360,11 @@ mod tests {
             bad.push((words, workload));
         }
         for (words, capacity) in [
-            ("`lowest`", walk(0.0, 20_000_000_000, 12)),
-            ("`lowest`", walk(1.5, 20_000_000_000, 12)),
-            ("`every`", walk(0.5, 0, 12)),
-            ("`every`", walk(0.5, 1, 12)),
-            ("`steps`", walk(0.5, 20_000_000_000, 0)),
+            ("`capacity.lowest`", walk(0.0, 20_000_000_000, 12)),
+            ("`capacity.lowest`", walk(1.5, 20_000_000_000, 12)),
+            ("`capacity.every`", walk(0.5, 0, 12)),
+            ("`capacity.every`", walk(0.5, 1, 12)),
+            ("`capacity.steps`", walk(0.5, 20_000_000_000, 0)),
         ] {
             let mut workload = good.clone();
             workload.capacities[0] = capacity;
@@ -298,7 +372,7 @@ mod tests {
         }
         let mut workload = good.clone();
         workload.backends[0].sizes = bounds(8, 9, f64::NAN);
-        bad.push(("`sigma`", workload));
+        bad.push(("`sizes.sigma`", workload));
         for (words, workload) in bad {
             let message = workload.validate().unwrap_err().to_string();
             assert!(message.contains(words), "{words:?} is not in {message:?}");

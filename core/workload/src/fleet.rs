@@ -1,0 +1,27 @@
+//! How many servers a backend gets, and how fast they are, for the work that it has.
+//!
+//! Place in the flow: presets at a scale and calibration use the same rule.
+
+/// The fewest servers of a backend: one alone would make every long batch block all others.
+pub const BACKEND_SERVERS_MIN: u32 = 2;
+
+/// Servers and speed for a backend that needs `need` servers of speed 1: as few as can do it, each as much slower as they are more than needed. Where the fewest
+/// are plenty, they have speed 1.
+pub fn servers_for(need: f64) -> (u32, f64) {
+    let servers = libm::ceil(need).max(f64::from(BACKEND_SERVERS_MIN)) as u32;
+    (servers, if need <= f64::from(BACKEND_SERVERS_MIN) { 1.0 } else { need / f64::from(servers) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_as_few_as_can_do_the_work_and_at_least_two() {
+        for (need, expected) in
+            [(0.0, (2, 1.0)), (2.0, (2, 1.0)), (2.5, (3, 2.5 / 3.0)), (40.0, (40, 1.0))]
+        {
+            assert_eq!(servers_for(need), expected, "{need}");
+        }
+    }
+}
