@@ -91,6 +91,7 @@ Examples:
   robinhood simulate --workload onerf --policy shared,equal,robinhood --scale 1/8 --seed 1..3
   robinhood simulate --workload b1-slow --policy all
   robinhood simulate --workload onerf --policy all --time-scale 10 --percentile 99.9
+  robinhood simulate --trace requests.jsonl --rate 400/s --budget 64MiB --policy all
   robinhood simulate --workload demo --seed 1..10 --json simulated.json --csv simulated.csv";
 
 /// Flags of `robinhood simulate`.
@@ -100,6 +101,15 @@ pub(crate) struct SimulateArgs {
     /// A preset (onerf, b7-slow, b7-fast, b1-slow, b1-fast, random or demo), or the path of a workload file
     #[arg(long, default_value = "onerf", value_name = "NAME|FILE")]
     pub(crate) workload: String,
+    /// Requests from a trace, in JSON lines or binary, instead of generated ones; --workload serves them, and lookups are added for backends that it does not have
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Requests per second of a trace, with unit [default: as recorded, times --time-scale]
+    #[arg(long, value_name = "RATE", requires = "trace", value_parser = values::rate_above_zero)]
+    pub(crate) rate: Option<Rate>,
+    /// Count malformed lines of a trace and go on
+    #[arg(long, requires = "trace")]
+    pub(crate) skip_bad: bool,
     /// Policies to run on the same requests, separated by commas, or `all` for the paper's and equal: robinhood, static, cliffhanger, fair, lama, equal, shared; also lama-curves, cliffhanger-credits
     #[arg(long, default_value = "shared,equal,robinhood", value_name = "A,B,..")]
     pub(crate) policy: Policies,
@@ -133,6 +143,18 @@ pub(crate) struct SimulateArgs {
     /// Run so many times faster: times of the workload and of the control loop are divided by it, traffic and latencies are not
     #[arg(long, default_value_t = 1.0, value_name = "X", value_parser = values::time_scale)]
     pub(crate) time_scale: f64,
+    /// Queries that miss a key which their application server is fetching already wait for that fetch (delayed hits)
+    #[arg(long)]
+    pub(crate) coalesce: bool,
+    /// A query that times out frees its backend's server, which else works on it to the end
+    #[arg(long)]
+    pub(crate) cancel: bool,
+    /// Reports reach the controllers so much later, with unit, up to 100 control periods; --time-scale does not divide it
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    pub(crate) report_delay: Nanos,
+    /// Share of the reports that are lost, 0 to 1
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", value_parser = values::share)]
+    pub(crate) report_loss: f64,
     /// Runs at once; the results do not depend on it [default: as many as there are cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroU16>,

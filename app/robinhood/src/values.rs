@@ -33,6 +33,12 @@ pub(crate) fn percentile(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|p| (50.0..=99.99).contains(p)).ok_or_else(mistake)
 }
 
+/// `0.1`: a part of a whole.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let mistake = || format!("`{text}` is no share: write a number from 0 to 1, as in `0.1`");
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(mistake)
+}
+
 /// `10`: how many times faster a run goes.
 pub(crate) fn time_scale(text: &str) -> Result<f64, String> {
     let mistake =

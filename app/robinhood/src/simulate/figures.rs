@@ -37,6 +37,7 @@ const FIGURES: &[Reading] = &[
     ("requests", |run| Value::Whole(run.outcome.requests)),
     ("queries", |run| Value::Whole(run.outcome.queries)),
     ("timeouts", |run| Value::Whole(run.outcome.timeouts)),
+    ("coalesced", |run| Value::Whole(run.outcome.coalesced)),
 ];
 
 /// Below `latency_ms`.

@@ -7,6 +7,7 @@ mod figures;
 mod plan;
 mod pool;
 mod tables;
+mod trace;
 mod warnings;
 
 use std::io::{BufWriter, IsTerminal};
@@ -58,6 +59,8 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         plan.workload.cache_per_server,
         tables::seed_list(&plan.seeds)
     );
+    let notes = plan.trace.iter().flat_map(|trace| trace.notes(&plan.workload));
+    notes.for_each(|note| eprintln!("{note}"));
     let started = Instant::now();
     let mut runs = execute(&plan, stop)?;
     hold_against_objective(&mut runs, plan.objective);
@@ -79,8 +82,11 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     conclude(&runs, &missing)
 }
 
-/// Says what an interrupted command lacks.
+/// Says what an interrupted command lacks, or why a trace broke off.
 fn conclude(runs: &[Run], missing: &[Job]) -> Result<(), Failure> {
+    if let Some(error) = runs.iter().find_map(|run| run.outcome.source_error.as_ref()) {
+        return Err(Failure::failed(format!("{error}; the numbers cover what came before")));
+    }
     let in_part = runs.iter().filter(|run| !run.outcome.complete);
     let in_part: Vec<Job> = in_part.map(|run| (run.seed, run.policy)).collect();
     if in_part.is_empty() && missing.is_empty() {

@@ -1,11 +1,13 @@
 //! What one command simulates: workload, policies, seeds, options and objective, out of what was typed.
 
 use robinhood_controller::PolicyKind;
-use robinhood_simulator::Options;
+use robinhood_simulator::{Options, Simulation, SimulationError, SourceError};
 use robinhood_stats::Nanos;
-use robinhood_workload::Workload;
 use robinhood_workload::presets::Scale;
+use robinhood_workload::{RunLength, Workload};
 
+use super::Job;
+use super::trace::Trace;
 use crate::cli::SimulateArgs;
 use crate::failure::Failure;
 use crate::workload::load_workload;
@@ -26,6 +28,8 @@ pub(super) enum Objective {
 /// All runs of one command.
 pub(super) struct Plan {
     pub(super) workload: Workload,
+    /// Where requests come from if they are not generated.
+    pub(super) trace: Option<Trace>,
     /// Where `static` learns its limits.
     pub(super) training: Workload,
     pub(super) policies: Vec<PolicyKind>,
@@ -41,8 +45,16 @@ impl Plan {
     /// The plan that the flags describe.
     pub(super) fn new(args: &SimulateArgs) -> Result<Self, Failure> {
         let loaded = load_workload(&args.workload, args.scale)?;
-        let (workload, training) = (shaped(loaded.workload, args)?, shaped(loaded.training, args)?);
-        let is_demo = workload.name == "demo";
+        let trace = Trace::of(args, &loaded.workload)?;
+        let (workload, training) = match &trace {
+            Some(trace) => {
+                let described = loaded.workload.compressed(args.time_scale);
+                let recorded = cut(trace.workload(&described), args)?;
+                (recorded.clone(), recorded)
+            }
+            None => (shaped(loaded.workload, args)?, shaped(loaded.training, args)?),
+        };
+        let is_demo = trace.is_none() && workload.name == "demo";
         let policies = args.policy.0.clone();
         let objective = match args.slo {
             Some(objective) => Objective::Fixed(objective),
@@ -56,6 +68,7 @@ impl Plan {
         }
         Ok(Self {
             workload,
+            trace,
             training,
             policies,
             seeds: args.seed.0.clone(),
@@ -64,6 +77,25 @@ impl Plan {
             objective,
             threads: args.threads.map_or_else(cores, |threads| usize::from(threads.get())),
         })
+    }
+
+    /// A run that has not begun, of the workload or its training.
+    pub(super) fn simulation(
+        &self,
+        workload: &Workload,
+        (seed, policy): Job,
+        options: Options,
+    ) -> Result<Simulation, SimulationError> {
+        let Some(trace) = &self.trace else {
+            return Simulation::new(workload, policy, seed, options);
+        };
+        let stream = Box::new(trace.open(seed).map_err(SourceError::Trace)?);
+        let mut workload = workload.clone();
+        if trace.is_whole {
+            // The length is that of the first seed; of another the last requests may come later, and the run ends with them.
+            workload.length.measured = Nanos(workload.length.measured.0 * 2);
+        }
+        Simulation::replay(&workload, stream, policy, seed, options)
     }
 
     /// Every run, as seed and policy.
@@ -88,8 +120,28 @@ fn options(args: &SimulateArgs, is_demo: bool, objective: Objective) -> Options 
         },
         p90_objective: args.slo_p90.unwrap_or(defaults.p90_objective),
         p50_objective: args.slo_p50.unwrap_or(defaults.p50_objective),
+        coalesce: args.coalesce,
+        cancel: args.cancel,
+        report_delay: args.report_delay,
+        report_loss: args.report_loss,
         ..defaults
     }
+}
+
+/// A recorded workload, which has its pace already, with what the command line says about its cache and its length.
+fn cut(mut workload: Workload, args: &SimulateArgs) -> Result<Workload, Failure> {
+    workload.cache_per_server = args.budget.unwrap_or(workload.cache_per_server);
+    let of_trace = workload.length.measured;
+    let scaled = |time: Nanos| time.scaled_down(args.time_scale);
+    let whole = args.duration.map_or(of_trace, |duration| scaled(duration).min(of_trace));
+    let warmup = args.warmup.map_or(Nanos::ZERO, scaled);
+    if whole <= warmup {
+        return Err(Failure::usage(format!(
+            "a trace of {of_trace}, or --duration, does not go beyond the warm-up of {warmup}: make --warmup shorter"
+        )));
+    }
+    workload.length = RunLength { warmup, measured: whole - warmup };
+    Ok(workload)
 }
 
 /// A workload with what the command line says about its cache, its length and its pace.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use robinhood_controller::PolicyKind;
 use robinhood_simulator::{
-    Progress, Simulation, SimulationError, static_limits, static_limits_from_run, training_length,
+    Progress, SimulationError, static_limits_from_run, static_limits_of, training_length,
 };
 use robinhood_stats::Bytes;
 
@@ -84,8 +84,13 @@ fn one(
         }
     };
     if policy == PolicyKind::Static {
-        let mut train =
-            || static_limits(&plan.training, seed, &options, &mut |progress| count(0.0, progress));
+        let mut train = || {
+            let robinhood = (seed, PolicyKind::Robinhood);
+            let simulation = plan.simulation(&plan.training, robinhood, options.clone())?;
+            static_limits_of(simulation, &plan.training, &options, &mut |progress| {
+                count(0.0, progress)
+            })
+        };
         let limits = match known_limits(plan, seed, finished) {
             Some(limits) => Some(limits),
             None => train()?,
@@ -94,7 +99,7 @@ fn one(
         options.limits = Some(limits);
     }
     let started = Instant::now();
-    let simulation = Simulation::new(&plan.workload, policy, seed, options)?;
+    let simulation = plan.simulation(&plan.workload, (seed, policy), options)?;
     let outcome = simulation.run(&mut |progress| count(training, progress));
     Ok(Some(Run {
         seed,

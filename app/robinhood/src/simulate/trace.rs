@@ -1,0 +1,85 @@
+//! A trace in place of generated requests: surveyed before the runs, and read again by each of them.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use robinhood_stats::Bytes;
+use robinhood_workload::trace::{Fault, Place};
+use robinhood_workload::{Survey, TraceError, TraceOptions, TraceReader, TraceSpeed, Workload};
+
+use crate::cli::SimulateArgs;
+use crate::failure::Failure;
+
+/// Where the requests come from.
+pub(super) struct Trace {
+    path: PathBuf,
+    options: TraceOptions,
+    survey: Survey,
+    /// Bad lines or blocks.
+    skipped: u64,
+    /// Whether runs go on to its end.
+    pub(super) is_whole: bool,
+}
+
+impl Trace {
+    /// Reads the trace of the command once, as the first seed sees it; `None` when requests are generated. `described` says who serves it.
+    pub(super) fn of(args: &SimulateArgs, described: &Workload) -> Result<Option<Self>, Failure> {
+        let Some(path) = args.trace.clone() else { return Ok(None) };
+        let options = TraceOptions {
+            speed: args.rate.map_or(TraceSpeed::TimeScale(args.time_scale), TraceSpeed::Rate),
+            seed: args.seed.0[0],
+            servers: described.servers,
+            skip_bad: args.skip_bad,
+        };
+        let mut reader = reader(&path, options).map_err(Failure::failed)?;
+        let survey = Survey::of(&mut reader).map_err(Failure::failed)?;
+        let skipped = reader.skipped();
+        Ok(Some(Self { path, options, survey, skipped, is_whole: args.duration.is_none() }))
+    }
+
+    /// The trace from its start, for a run.
+    pub(super) fn open(&self, seed: u64) -> Result<TraceReader<BufReader<File>>, TraceError> {
+        reader(&self.path, TraceOptions { seed, ..self.options })
+    }
+
+    /// The workload that it makes of the one that serves it.
+    pub(super) fn workload(&self, described: &Workload) -> Workload {
+        Workload::recorded(&self.path.display().to_string(), &self.survey, described)
+    }
+
+    /// What a user should know of it before the runs.
+    pub(super) fn notes(&self, workload: &Workload) -> Vec<String> {
+        let objects: Bytes =
+            self.survey.backends.iter().map(|backend| backend.distinct_bytes).sum();
+        let Survey { requests, queries, ref backends, .. } = self.survey;
+        let mut notes = vec![format!(
+            "trace: {requests} requests, {queries} queries, {} backends, {objects} of objects",
+            backends.len()
+        )];
+        if self.skipped > 0 {
+            notes.push(format!("trace: {} bad lines or blocks were skipped", self.skipped));
+        }
+        if objects <= workload.cache_per_server {
+            notes.push(format!(
+                "trace: all objects fit into a cache of {}, and a policy has nothing to decide: say --budget",
+                workload.cache_per_server
+            ));
+        }
+        notes
+    }
+}
+
+fn reader(
+    path: &std::path::Path,
+    options: TraceOptions,
+) -> Result<TraceReader<BufReader<File>>, TraceError> {
+    let name = path.display().to_string();
+    match File::open(path) {
+        Ok(file) => Ok(TraceReader::new(BufReader::new(file), &name, options)),
+        Err(error) => {
+            let fault = Fault::Unreadable(error.to_string());
+            Err(TraceError { file: name, place: Place::File, fault })
+        }
+    }
+}
