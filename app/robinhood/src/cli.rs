@@ -42,7 +42,7 @@ Examples:
   robinhood demo --seed 3 --json demo.json --svg demo.svg
   robinhood demo --policy shared                control: both stacks are the same
   robinhood demo --advise                       decisions are recorded, nothing moves
-  robinhood demo --trace requests.jsonl         your own requests, one JSON object a line";
+  robinhood demo --trace requests.jsonl         your own requests, as JSON lines or binary";
 
 /// Flags of `robinhood demo`.
 #[derive(Debug, Args)]
@@ -66,13 +66,13 @@ pub(crate) struct DemoArgs {
     /// Record what would be moved and why, and move nothing
     #[arg(long)]
     pub(crate) advise: bool,
-    /// Requests from a trace: one JSON object a line, {"t": seconds, "d": [{backend: {"S": [..], "U": [..], "C": [..]}}]}
+    /// Requests from a trace, in either format: JSON lines, {"t": seconds, "d": [{backend: {"S": [..], "U": [..], "C": [..]}}]}, or binary
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Requests per second of a trace, with unit [default: as many as fill --seconds]
     #[arg(long, value_name = "RATE", requires = "trace", value_parser = values::rate_above_zero)]
     pub(crate) rate: Option<Rate>,
-    /// Count malformed lines of a trace and go on
+    /// Count malformed lines, or damaged blocks, of a trace and go on
     #[arg(long, requires = "trace")]
     pub(crate) skip_bad: bool,
     /// Write the result as JSON

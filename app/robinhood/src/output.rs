@@ -60,12 +60,44 @@ pub(crate) fn write_with(
     path: &Path,
     write: impl FnOnce(&mut fs::File) -> io::Result<()>,
 ) -> Result<(), Failure> {
-    let temporary = temporary(path);
-    let written = fs::File::create(&temporary)
-        .and_then(|mut file| write(&mut file).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        Failure::failed(format!("cannot write {}: {error}", path.display()))
-    })
+    let (part, mut file) = PartFile::create(path)?;
+    write(&mut file).map_err(|error| part.failure(&error))?;
+    part.complete(&file)
+}
+
+/// A file under a temporary name beside its own, which it gets when it is complete. Removed when it never is.
+pub(crate) struct PartFile {
+    path: PathBuf,
+    temporary: PathBuf,
+    is_complete: bool,
+}
+
+impl PartFile {
+    /// Makes the file, empty.
+    pub(crate) fn create(path: &Path) -> Result<(Self, fs::File), Failure> {
+        let part = Self { path: path.to_owned(), temporary: temporary(path), is_complete: false };
+        let file = fs::File::create(&part.temporary).map_err(|error| part.failure(&error))?;
+        Ok((part, file))
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn complete(mut self, file: &fs::File) -> Result<(), Failure> {
+        let renamed = file.sync_all().and_then(|()| fs::rename(&self.temporary, &self.path));
+        renamed.map_err(|error| self.failure(&error))?;
+        self.is_complete = true;
+        Ok(())
+    }
+
+    /// What to say when it cannot be written.
+    pub(crate) fn failure(&self, error: &io::Error) -> Failure {
+        Failure::failed(format!("cannot write {}: {error}", self.path.display()))
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
 }

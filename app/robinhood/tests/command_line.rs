@@ -99,8 +99,10 @@ fn a_bad_trace_is_refused_with_file_line_and_what_is_allowed() {
 }
 
 #[test]
-fn a_demo_of_a_trace_accounts_for_every_request_and_writes_both_files() {
+fn a_demo_of_a_binary_trace_accounts_for_every_request_and_writes_both_files() {
     let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("sample.rht").to_str().unwrap().to_owned();
+    assert!(robinhood(&["workload", "convert", &sample_trace(), &trace]).status.success());
     let [json, svg] = ["demo.json", "demo.svg"].map(|name| folder.path().join(name));
     // Few requests and an idle cache: the run may rightly end as not valid, but it must end and write its result.
     let output = robinhood(&[
@@ -108,7 +110,7 @@ fn a_demo_of_a_trace_accounts_for_every_request_and_writes_both_files() {
         "--seconds",
         "10",
         "--trace",
-        &sample_trace(),
+        &trace,
         "--json",
         json.to_str().unwrap(),
         "--svg",

@@ -8,6 +8,7 @@ mod alias;
 pub mod cachelib;
 pub mod capacity;
 pub mod draws;
+pub mod expected;
 pub mod file;
 pub mod fleet;
 pub mod generate;
@@ -23,6 +24,7 @@ pub mod zipf;
 
 pub use capacity::{Capacity, CapacityPath, CapacityPathError};
 pub use draws::{Draws, Geometric, Purpose, Sequence};
+pub use expected::{Expected, ExpectedBackend};
 pub use generate::Generator;
 pub use popularity::{Keys, Popularity, PopularityBucket, PopularityBuckets, PopularityError};
 pub use request::{Batch, Key, Request, RequestStream};

@@ -114,7 +114,7 @@ fn trust(summary: &Summary) -> String {
     }
     if summary.setting.skipped_lines > 0 {
         text.push_str(&format!(
-            "skipped {} malformed lines of the trace\n",
+            "skipped {} malformed lines, or damaged blocks, of the trace\n",
             summary.setting.skipped_lines
         ));
     }

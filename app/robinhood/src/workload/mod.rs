@@ -1,7 +1,11 @@
 //! `robinhood workload`: workloads as files and request streams.
 
 mod calibrate;
+mod convert;
+mod generate;
+mod inspect;
 mod load;
+mod trace_file;
 
 use clap::{Args, Subcommand};
 use robinhood_workload::presets::{self, Scale};
@@ -9,6 +13,9 @@ use robinhood_workload::presets::{self, Scale};
 use crate::failure::Failure;
 use crate::output;
 use calibrate::CalibrateArgs;
+use convert::ConvertArgs;
+use generate::GenerateArgs;
+use inspect::InspectArgs;
 pub(crate) use load::load_workload;
 
 const EXAMPLES: &str = "\
@@ -16,7 +23,9 @@ Examples:
   robinhood workload list                                 the built-in workloads
   robinhood workload show onerf --scale 1 > onerf.toml    one of them as a file to edit
   robinhood workload calibrate onerf.toml > again.toml    servers for the utilisations in it
-  robinhood simulate --workload again.toml                run it";
+  robinhood simulate --workload again.toml                run it
+  robinhood workload generate onerf --duration 60s --output onerf.rht
+  robinhood workload inspect onerf.rht                    what is in a trace";
 
 /// Flags of `robinhood workload`.
 #[derive(Debug, Args)]
@@ -34,6 +43,12 @@ enum WorkloadCommand {
     Show(ShowArgs),
     /// Find servers and their speed for the target utilisations of a workload, and print it with them
     Calibrate(CalibrateArgs),
+    /// Write a piece of a workload's request stream as a trace
+    Generate(GenerateArgs),
+    /// Write a trace in the other format
+    Convert(ConvertArgs),
+    /// Say what is in a trace, or what a workload's requests look like
+    Inspect(InspectArgs),
 }
 
 /// Flags of `robinhood workload show`.
@@ -55,6 +70,9 @@ pub(crate) fn run(args: &WorkloadArgs) -> Result<(), Failure> {
             output::say(&load_workload(&args.workload, args.scale)?.text());
         }
         WorkloadCommand::Calibrate(args) => calibrate::run(args)?,
+        WorkloadCommand::Generate(args) => generate::run(args)?,
+        WorkloadCommand::Convert(args) => convert::run(args)?,
+        WorkloadCommand::Inspect(args) => inspect::run(args)?,
     }
     Ok(())
 }

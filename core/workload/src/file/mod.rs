@@ -1,6 +1,6 @@
 //! Workloads as TOML text that people write and edit.
 //!
-//! Place in the flow: text of a file in, a [`Workload`] out, and back; who calls opens and writes the files. The types of the file (`syntax`) are not those of the
+//! Place in the flow: text of a file in, a [`Workload`](crate::Workload) out, and back; who calls opens and writes the files. The types of the file (`syntax`) are not those of the
 //! memory: a file has units in its values, names where the memory has numbers, and defaults. `write` and `read` are inverse: what one writes the other reads
 //! as an equal workload, bit for bit.
 //!

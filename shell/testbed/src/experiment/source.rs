@@ -32,13 +32,13 @@ const TRACE_SERVERS_MAX: f64 = 64.0;
 pub enum Source {
     /// A workload with one application server. It runs for its measured length; its prefix fills the caches.
     Generated(Workload),
-    /// A trace in the authors' format, from its first request to its last. The caches start empty.
+    /// A trace in either format, from its first request to its last. The caches start empty.
     Trace {
         /// The file.
         path: PathBuf,
         /// How fast it is replayed.
         speed: TraceSpeed,
-        /// Count bad lines and go on, instead of failing.
+        /// Count bad lines, or bad blocks, and go on, instead of failing.
         skip_bad: bool,
         /// Backends that have a name in this workload are served and limited as it says; all others are key-value
         /// lookups with enough servers. Its overhead and cache size are used too.
@@ -54,7 +54,7 @@ pub(super) struct Prepared {
     /// Length of the run.
     pub(super) measured: Nanos,
     pub(super) requests_per_second: f64,
-    /// Bad lines of the trace.
+    /// Bad lines, or bad blocks, of the trace.
     pub(super) skipped: u64,
 }
 
@@ -175,7 +175,8 @@ impl Traffic {
     /// Batches per request, and queries per batch.
     fn of(&self, backend: usize) -> (f64, f64) {
         let (batches, queries) = self.queries[backend];
-        (batches as f64 / self.requests as f64, queries as f64 / batches as f64)
+        // A damaged trace may name a backend whose batches are all lost.
+        (batches as f64 / self.requests as f64, queries as f64 / batches.max(1) as f64)
     }
 }
 
@@ -196,7 +197,7 @@ fn trace_workload(
     };
     let batch = |index: usize| BatchSpec {
         backend: BackendId(index as u16),
-        queries_mean: traffic.of(index).1,
+        queries_mean: traffic.of(index).1.max(1.0),
     };
     Workload {
         name: path.display().to_string(),

@@ -63,7 +63,7 @@ pub struct Setting {
     pub smallest_catalogue: BackendName,
     /// Its bytes as a share of the budget: at most 1 would mean that a whole backend fits the cache.
     pub smallest_catalogue_to_budget: f64,
-    /// Bad lines of the trace that were skipped.
+    /// Bad lines, or bad blocks, of the trace that were skipped.
     pub skipped_lines: u64,
 }
 
