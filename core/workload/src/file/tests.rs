@@ -94,156 +94,146 @@ fn what_is_written_is_read_as_the_same_workload() {
     }
 }
 
+/// What stands in the good file, what is put there instead, and words of the error.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    // A key or word that does not exist, and the nearest that does.
+    (
+        "rate_per_server",
+        "rate_per_sever",
+        "line 3: `rate_per_sever`: there is no `rate_per_sever`: did you mean `rate_per_server`?",
+    ),
+    (
+        "sizes = { log",
+        "size = { log",
+        "line 11: `backends[0].size`: there is no `size`: did you mean `sizes`?",
+    ),
+    (
+        "zipf = 0.9",
+        "zpif = 0.9",
+        "line 10: `backends[0].popularity.zpif`: there is no `zpif`: did you mean `zipf`?",
+    ),
+    (
+        "\"compute\"",
+        "\"matrix\"",
+        "line 18: `backends[1].kind`: there is no `matrix`: allowed are lookup, join, compute",
+    ),
+    (
+        "{ prices = 2",
+        "{ price = 2",
+        "line 29: `request_types[0].batches.price`: there is no `price`: did you mean `prices`?",
+    ),
+    (
+        "steps = 4",
+        "stops = 4",
+        "line 25: `backends[1].capacity.random_walk.stops`: there is no `stops`: did you mean `steps`?",
+    ),
+    // A value of the wrong kind.
+    (
+        "\"8ms\"",
+        "8",
+        "line 12: `backends[0].service`: invalid type: integer `8`, expected a number with its unit in quotes",
+    ),
+    (
+        "\"8ms\"",
+        "\"8\"",
+        "line 12: `backends[0].service`: `8` has no unit: write ns, us, ms, s, m or h",
+    ),
+    ("\"100/s\"", "\"100 rps\"", "line 3: `rate_per_server`: `100 rps` has the unknown unit `rps`"),
+    (
+        "50000",
+        "-1",
+        "line 9: `backends[0].catalogue`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
+    ),
+    ("50000", "5.5", "expected a whole number from 0 to 4294967295"),
+    (
+        "zipf = 0.9",
+        "zipf = \"much\"",
+        "line 10: `backends[0].popularity.zipf`: invalid type: string \"much\", expected a number",
+    ),
+    ("[\"1m\", 1.0]", "[\"1m\"]", "line 14: `backends[0].capacity.path[0]`"),
+    (
+        "name = \"prices\"",
+        "name = \"Prices\"",
+        "line 8: `backends[0].name`: `Prices` cannot name a backend",
+    ),
+    ("name = \"shop\"", "name = \"a\\nb\"", "line 1: `name`: a name is one line"),
+    // Values that are impossible, alone or together.
+    (
+        "zipf = 0.9",
+        "zipf = -0.9",
+        "line 10: workload `shop`: `popularity.zipf` of backend `prices` is -0.9, allowed is a number from 0 to 100",
+    ),
+    (
+        "servers = 4",
+        "servers = 0",
+        "line 23: workload `shop`: `servers` of backend `pictures.large` is 0, allowed is a number from 1 to 65,536",
+    ),
+    (
+        "sigma = 0.5",
+        "sigma = -1",
+        "line 11: workload `shop`: `sizes.sigma` of backend `prices` is -1",
+    ),
+    (
+        "lowest = 0.5",
+        "lowest = 0",
+        "line 25: workload `shop`: `capacity.lowest` of backend `pictures.large` is 0",
+    ),
+    ("weight = 3", "weight = 0", "line 28: workload `shop`: `weight` of request type 0 is 0"),
+    ("prices = 2", "prices = 0.5", "line 29: workload `shop`: `batches` of request type 0 is 0.5"),
+    ("servers = 2", "servers = 0", "line 2: workload `shop`: `servers` of the workload is 0"),
+    ("zipf = 0.9", "zipf = nan", "`popularity.zipf` of backend `prices` is NaN"),
+    (
+        "[\"2m\", 0.5]",
+        "[\"2m\", -0.5]",
+        "line 14: `backends[0].capacity`: the capacity at 120 s is a number above 0",
+    ),
+    (
+        "[\"2m\", 0.5]",
+        "[\"0s\", 0.5]",
+        "line 14: `backends[0].capacity`: the times of a capacity path go forward",
+    ),
+    (
+        "pictures.large\"\n",
+        "prices\"\n",
+        "line 17: `backends[1].name`: backends 0 and 1 are both called `prices`",
+    ),
+    (
+        "median = \"1KB\"",
+        "median = \"1KB\", mu = 7",
+        "line 11: `backends[0].sizes`: say either `median`",
+    ),
+    ("bytes_max = \"16KiB\"", "bytes_max = \"5GB\"", "5000000000 bytes are too many for an object"),
+    // Files that it names.
+    (
+        "\"pop.json\"",
+        "\"pip.json\"",
+        "line 20: `backends[1].popularity`: cannot read `pip.json`: No such file",
+    ),
+    (
+        "\"pop.json\"",
+        "\"sizes.json\"",
+        "line 20: `backends[1].popularity`: `sizes.json`: missing field `popularityBuckets`",
+    ),
+    (
+        "{ zipf = 0.9 }",
+        "{ buckets = [] }",
+        "line 10: `backends[0].popularity`: 0 buckets: allowed are 1 to",
+    ),
+    ("{ zipf = 0.9 }", "{ buckets = [[1, -1]] }", "bucket 0 has -1 accesses"),
+    (
+        "{ cachelib = \"sizes.json\" }",
+        "{ list = [[\"1KB\", -1]] }",
+        "line 21: `backends[1].sizes`: the weight of size 0 is -1",
+    ),
+    // Text that is no TOML, and what is missing.
+    ("servers = 2", "servers = ", "line 2:"),
+    ("servers = 2", "servers = 2\nservers = 2", "line 3: duplicate key"),
+    ("service = \"8ms\"\n", "", "missing field `service`"),
+];
+
 #[test]
 fn mistakes_are_named_with_file_line_key_and_what_is_allowed() {
-    let cases = [
-        // A key or word that does not exist, and the nearest that does.
-        (
-            "rate_per_server",
-            "rate_per_sever",
-            "line 3: `rate_per_sever`: there is no `rate_per_sever`: did you mean `rate_per_server`?",
-        ),
-        (
-            "sizes = { log",
-            "size = { log",
-            "line 11: `backends[0].size`: there is no `size`: did you mean `sizes`?",
-        ),
-        (
-            "zipf = 0.9",
-            "zpif = 0.9",
-            "line 10: `backends[0].popularity.zpif`: there is no `zpif`: did you mean `zipf`?",
-        ),
-        (
-            "\"compute\"",
-            "\"matrix\"",
-            "line 18: `backends[1].kind`: there is no `matrix`: allowed are lookup, join, compute",
-        ),
-        (
-            "{ prices = 2",
-            "{ price = 2",
-            "line 29: `request_types[0].batches.price`: there is no `price`: did you mean `prices`?",
-        ),
-        (
-            "steps = 4",
-            "stops = 4",
-            "line 25: `backends[1].capacity.random_walk.stops`: there is no `stops`: did you mean `steps`?",
-        ),
-        // A value of the wrong kind.
-        (
-            "\"8ms\"",
-            "8",
-            "line 12: `backends[0].service`: invalid type: integer `8`, expected a number with its unit in quotes",
-        ),
-        (
-            "\"8ms\"",
-            "\"8\"",
-            "line 12: `backends[0].service`: `8` has no unit: write ns, us, ms, s, m or h",
-        ),
-        (
-            "\"100/s\"",
-            "\"100 rps\"",
-            "line 3: `rate_per_server`: `100 rps` has the unknown unit `rps`",
-        ),
-        (
-            "50000",
-            "-1",
-            "line 9: `backends[0].catalogue`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
-        ),
-        ("50000", "5.5", "expected a whole number from 0 to 4294967295"),
-        (
-            "zipf = 0.9",
-            "zipf = \"much\"",
-            "line 10: `backends[0].popularity.zipf`: invalid type: string \"much\", expected a number",
-        ),
-        ("[\"1m\", 1.0]", "[\"1m\"]", "line 14: `backends[0].capacity.path[0]`"),
-        (
-            "name = \"prices\"",
-            "name = \"Prices\"",
-            "line 8: `backends[0].name`: `Prices` cannot name a backend",
-        ),
-        ("name = \"shop\"", "name = \"a\\nb\"", "line 1: `name`: a name is one line"),
-        // Values that are impossible, alone or together.
-        (
-            "zipf = 0.9",
-            "zipf = -0.9",
-            "line 10: workload `shop`: `popularity.zipf` of backend `prices` is -0.9, allowed is a number from 0 to 100",
-        ),
-        (
-            "servers = 4",
-            "servers = 0",
-            "line 23: workload `shop`: `servers` of backend `pictures.large` is 0, allowed is a number from 1 to 65,536",
-        ),
-        (
-            "sigma = 0.5",
-            "sigma = -1",
-            "line 11: workload `shop`: `sizes.sigma` of backend `prices` is -1",
-        ),
-        (
-            "lowest = 0.5",
-            "lowest = 0",
-            "line 25: workload `shop`: `capacity.lowest` of backend `pictures.large` is 0",
-        ),
-        ("weight = 3", "weight = 0", "line 28: workload `shop`: `weight` of request type 0 is 0"),
-        (
-            "prices = 2",
-            "prices = 0.5",
-            "line 29: workload `shop`: `batches` of request type 0 is 0.5",
-        ),
-        ("servers = 2", "servers = 0", "line 2: workload `shop`: `servers` of the workload is 0"),
-        ("zipf = 0.9", "zipf = nan", "`popularity.zipf` of backend `prices` is NaN"),
-        (
-            "[\"2m\", 0.5]",
-            "[\"2m\", -0.5]",
-            "line 14: `backends[0].capacity`: the capacity at 120 s is a number above 0",
-        ),
-        (
-            "[\"2m\", 0.5]",
-            "[\"0s\", 0.5]",
-            "line 14: `backends[0].capacity`: the times of a capacity path go forward",
-        ),
-        (
-            "pictures.large\"\n",
-            "prices\"\n",
-            "line 17: `backends[1].name`: backends 0 and 1 are both called `prices`",
-        ),
-        (
-            "median = \"1KB\"",
-            "median = \"1KB\", mu = 7",
-            "line 11: `backends[0].sizes`: say either `median`",
-        ),
-        (
-            "bytes_max = \"16KiB\"",
-            "bytes_max = \"5GB\"",
-            "5000000000 bytes are too many for an object",
-        ),
-        // Files that it names.
-        (
-            "\"pop.json\"",
-            "\"pip.json\"",
-            "line 20: `backends[1].popularity`: cannot read `pip.json`: No such file",
-        ),
-        (
-            "\"pop.json\"",
-            "\"sizes.json\"",
-            "line 20: `backends[1].popularity`: `sizes.json`: missing field `popularityBuckets`",
-        ),
-        (
-            "{ zipf = 0.9 }",
-            "{ buckets = [] }",
-            "line 10: `backends[0].popularity`: 0 buckets: allowed are 1 to",
-        ),
-        ("{ zipf = 0.9 }", "{ buckets = [[1, -1]] }", "bucket 0 has -1 accesses"),
-        (
-            "{ cachelib = \"sizes.json\" }",
-            "{ list = [[\"1KB\", -1]] }",
-            "line 21: `backends[1].sizes`: the weight of size 0 is -1",
-        ),
-        // Text that is no TOML, and what is missing.
-        ("servers = 2", "servers = ", "line 2:"),
-        ("servers = 2", "servers = 2\nservers = 2", "line 3: duplicate key"),
-        ("service = \"8ms\"\n", "", "missing field `service`"),
-    ];
-    for (good, bad, words) in cases {
+    for (good, bad, words) in MISTAKES {
         assert!(GOOD.contains(good), "{good:?} is not in the file");
         let message = refused(&GOOD.replacen(good, bad, 1));
         assert!(message.starts_with("shop.toml, line "), "{message}");
