@@ -21,8 +21,6 @@ use crate::simulation::{Progress, Simulation};
 const TOLERANCE: f64 = 0.005;
 /// The most rounds.
 const ROUNDS_MAX: u32 = 8;
-/// Speeds are rounded to so many parts of 1: they are written into files that people read.
-const SPEED_PARTS: f64 = 1_000.0;
 /// The most servers that a backend can have.
 const SERVERS_MAX: f64 = 65_536.0;
 
@@ -166,8 +164,7 @@ fn apply(workload: &mut Workload, needs: &[f64]) -> Result<(), CalibrationError>
         if need > SERVERS_MAX {
             return Err(CalibrationError::TooManyServers { backend: spec.name.clone(), need });
         }
-        let (servers, speed) = servers_for(need);
-        (spec.servers, spec.speed) = (servers, (speed * SPEED_PARTS).round() / SPEED_PARTS);
+        (spec.servers, spec.speed) = servers_for(need);
     }
     Ok(())
 }
