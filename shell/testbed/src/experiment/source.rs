@@ -8,10 +8,9 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos, Rate};
+use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos};
 use robinhood_workload::{
-    BackendKind, BackendSpec, BatchSpec, Capacity, Generator, Popularity, Request, RequestStream,
-    RequestType, RunLength, SizeSpec, TraceOptions, TraceReader, TraceSpeed, Workload,
+    Generator, Request, RequestStream, Surveyor, TraceOptions, TraceReader, TraceSpeed, Workload,
 };
 
 use super::ExperimentError;
@@ -19,13 +18,6 @@ use crate::dataset::Dataset;
 
 /// The most requests of a trace, which is held in memory.
 pub const TRACE_REQUESTS_MAX: usize = 2_000_000;
-
-/// Mean service time of a backend that only a trace knows.
-const TRACE_SERVICE: Nanos = Nanos::from_millis(4);
-/// Utilisation of its servers if the cache never hit.
-const TRACE_UTILISATION: f64 = 0.5;
-/// The most servers that it gets.
-const TRACE_SERVERS_MAX: f64 = 64.0;
 
 /// Where requests come from.
 #[derive(Clone, Debug)]
@@ -122,8 +114,7 @@ fn recorded(
     let file = File::open(path)
         .map_err(|source| ExperimentError::Open { path: path.to_owned(), source })?;
     let mut reader = TraceReader::new(BufReader::new(file), &path.display().to_string(), options);
-    let mut requests = Vec::new();
-    let mut queries: Vec<(u64, u64)> = Vec::new(); // batches and queries by backend
+    let (mut requests, mut surveyor) = (Vec::new(), Surveyor::new());
     loop {
         let mut request = Request::new();
         if !reader.next_into(&mut request)? {
@@ -132,112 +123,28 @@ fn recorded(
         if requests.len() == TRACE_REQUESTS_MAX {
             return Err(ExperimentError::TraceTooLong { path: path.to_owned() });
         }
-        queries.resize(reader.backends().len(), (0, 0));
-        for batch in request.stages().flatten() {
-            let (batches, sum) = &mut queries[batch.backend.index()];
-            *batches += 1;
-            *sum += u64::from(batch.queries());
-        }
+        surveyor.add(&request, &reader);
         requests.push(Arc::new(request));
     }
-    let last = requests.last().map_or(Instant::ZERO, |request| request.due);
-    let measured = last.since(Instant::ZERO) + Nanos(1); // the last request is due within the run
-    let requests_per_second = requests.len() as f64 / measured.as_secs_f64().max(1e-3);
-    let ids = || (0..reader.backends().len() as u16).map(BackendId);
-    let sizes: Vec<Vec<u32>> = ids()
+    let survey = surveyor.finish(&reader);
+    let measured = survey.last_due.since(Instant::ZERO) + Nanos(1); // the last request is due within the run
+    let ids = (0..reader.backends().len() as u16).map(BackendId);
+    let sizes: Vec<Vec<u32>> = ids
         .map(|id| {
             let keys = (0..reader.catalogue(id)).map(robinhood_workload::Key);
             keys.map(|key| reader.value_bytes(id, key)).collect()
         })
         .collect();
-    let traffic = Traffic { requests: requests.len(), requests_per_second, measured, queries };
-    let workload = trace_workload(path, reader.backends(), &traffic, described);
+    let one_server = Workload { servers: 1, ..described.clone() };
+    let workload = Workload::recorded(&path.display().to_string(), &survey, &one_server);
     Ok(Prepared {
         dataset: Dataset::with_sizes(workload, options.seed, &sizes)?,
         prefix: Vec::new(),
-        arrivals: Arrivals::Recorded(requests.into_iter()),
         measured,
-        requests_per_second,
+        requests_per_second: requests.len() as f64 / measured.as_secs_f64().max(1e-3),
+        arrivals: Arrivals::Recorded(requests.into_iter()),
         skipped: reader.skipped(),
     })
-}
-
-/// What a trace holds.
-struct Traffic {
-    requests: usize,
-    requests_per_second: f64,
-    measured: Nanos,
-    /// Batches and queries, by backend.
-    queries: Vec<(u64, u64)>,
-}
-
-impl Traffic {
-    /// Batches per request, and queries per batch.
-    fn of(&self, backend: usize) -> (f64, f64) {
-        let (batches, queries) = self.queries[backend];
-        // A damaged trace may name a backend whose batches are all lost.
-        (batches as f64 / self.requests as f64, queries as f64 / batches.max(1) as f64)
-    }
-}
-
-/// The workload that a trace amounts to.
-fn trace_workload(
-    path: &Path,
-    names: &[BackendName],
-    traffic: &Traffic,
-    described: &Workload,
-) -> Workload {
-    let place = |name: &BackendName| described.names().position(|known| known == name);
-    let backend = |(index, name): (usize, &BackendName)| match place(name) {
-        Some(place) => described.backends[place].clone(),
-        None => lookups(name, traffic, index),
-    };
-    let capacity = |name: &BackendName| {
-        place(name).map_or_else(Capacity::default, |p| described.capacities[p].clone())
-    };
-    let batch = |index: usize| BatchSpec {
-        backend: BackendId(index as u16),
-        queries_mean: traffic.of(index).1.max(1.0),
-    };
-    Workload {
-        name: path.display().to_string(),
-        backends: names.iter().enumerate().map(backend).collect(),
-        // One type that queries everybody: what the machine is checked for, an upper bound.
-        request_types: vec![RequestType {
-            weight: 1.0,
-            batches: (0..names.len()).map(batch).collect(),
-        }],
-        servers: 1,
-        rate_per_server: Rate(traffic.requests_per_second),
-        cache_per_server: described.cache_per_server,
-        overhead: described.overhead,
-        batch_queries_max: u32::MAX,
-        prefill_requests: 0,
-        capacities: names.iter().map(capacity).collect(),
-        length: RunLength { warmup: Nanos::ZERO, measured: traffic.measured },
-    }
-}
-
-fn lookups(name: &BackendName, traffic: &Traffic, index: usize) -> BackendSpec {
-    const PER_KEY: f64 = 0.1;
-    let (batches, queries) = traffic.of(index);
-    let service_s = TRACE_SERVICE.as_secs_f64() * (1.0 + PER_KEY * (queries - 1.0));
-    let busy = traffic.requests_per_second * batches * service_s;
-    BackendSpec {
-        name: name.clone(),
-        kind: BackendKind::Lookup,
-        catalogue: 1, // set from the sizes
-        popularity: Popularity::Zipf { exponent: 0.0 },
-        sizes: SizeSpec::Fixed(0),
-        service: TRACE_SERVICE,
-        per_key: PER_KEY,
-        sigma: 0.7,
-        servers: (busy / TRACE_UTILISATION).ceil().clamp(2.0, TRACE_SERVERS_MAX) as u32,
-        speed: 1.0,
-        timeout: Nanos::from_secs(10),
-        utilisation_target: None,
-        cacheable_share: 1.0,
-    }
 }
 
 /// The backend whose objects together are smallest, as a share of the cache.
