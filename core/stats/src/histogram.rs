@@ -123,10 +123,14 @@ impl Histogram {
             self.scale, other.scale,
             "histograms of different precision do not merge exactly"
         );
-        if other.counts.len() > self.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        if other.is_empty() {
+            return;
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+        let filled = self.scale.bucket(other.min)..self.scale.bucket(other.max) + 1;
+        if filled.end > self.counts.len() {
+            self.counts.resize(filled.end, 0);
+        }
+        for (mine, theirs) in self.counts[filled.clone()].iter_mut().zip(&other.counts[filled]) {
             *mine += theirs;
         }
         self.count += other.count;
@@ -186,7 +190,8 @@ impl Histogram {
         }
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut before = 0;
-        for (bucket, &count) in self.counts.iter().enumerate() {
+        let lowest = self.scale.bucket(self.min);
+        for (bucket, &count) in self.counts.iter().enumerate().skip(lowest) {
             if before + count >= rank {
                 let inside = (rank - before) as f64 - 0.5;
                 let offset = self.scale.width(bucket) as f64 * inside / count as f64;
