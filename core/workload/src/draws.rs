@@ -40,7 +40,13 @@ pub enum Purpose {
 /// The source of all draws of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draws {
-    seed: u64,
+    mixed_seed: u64,
+}
+
+/// The draws of one purpose for one backend, by request. Who draws for many requests keeps it instead of asking [`Draws::at`] each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    keyed: u64,
 }
 
 /// The draws of one purpose for one request and backend, by index.
@@ -75,21 +81,40 @@ const fn open_unit(bits: u64) -> f64 {
 impl Draws {
     /// All draws of the run with this seed.
     pub const fn new(seed: u64) -> Self {
-        Self { seed }
+        Self { mixed_seed: mix(seed.wrapping_add(GOLDEN)) }
+    }
+
+    /// The draws of one purpose for a backend.
+    #[inline]
+    pub const fn stream(&self, purpose: Purpose, backend: BackendId) -> Stream {
+        let key = ((purpose as u64) << 32) | backend.0 as u64;
+        Stream { keyed: self.mixed_seed ^ mix(key.wrapping_mul(GOLDEN)) }
+    }
+
+    /// The draws of one purpose that belong to no backend.
+    #[inline]
+    pub const fn stream_of_requests(&self, purpose: Purpose) -> Stream {
+        self.stream(purpose, BackendId(u16::MAX))
     }
 
     /// The draws of one purpose for a request and a backend.
     #[inline]
     pub const fn at(&self, purpose: Purpose, request: u64, backend: BackendId) -> Sequence {
-        let key = ((purpose as u64) << 32) | backend.0 as u64;
-        let keyed = mix(self.seed.wrapping_add(GOLDEN)) ^ mix(key.wrapping_mul(GOLDEN));
-        Sequence { state: mix(keyed.wrapping_add(request.wrapping_mul(GOLDEN))) }
+        self.stream(purpose, backend).at(request)
     }
 
     /// The draws of one purpose that belong to a request and to no backend.
     #[inline]
     pub const fn of_request(&self, purpose: Purpose, request: u64) -> Sequence {
-        self.at(purpose, request, BackendId(u16::MAX))
+        self.stream_of_requests(purpose).at(request)
+    }
+}
+
+impl Stream {
+    /// The draws for a request.
+    #[inline]
+    pub const fn at(&self, request: u64) -> Sequence {
+        Sequence { state: mix(self.keyed.wrapping_add(request.wrapping_mul(GOLDEN))) }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use robinhood_stats::{BackendId, BackendName, Instant, Nanos};
 
-use crate::draws::{Draws, Geometric, Purpose};
+use crate::draws::{Draws, Geometric, Purpose, Stream};
 use crate::popularity::Keys;
 use crate::request::{Key, Request, RequestStream};
 use crate::sizes::ObjectSizes;
@@ -15,7 +15,9 @@ use crate::trace::TraceError;
 /// An endless stream of the requests of all application servers, in the order of their due times.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    draws: Draws,
+    arrivals: Stream,
+    app_servers: Stream,
+    request_types: Stream,
     names: Vec<BackendName>,
     backends: Vec<BackendSource>,
     types: Vec<TypeSource>,
@@ -31,6 +33,9 @@ pub struct Generator {
 
 #[derive(Clone, Debug)]
 struct BackendSource {
+    batch_sizes: Stream,
+    key_draws: Stream,
+    cacheable: Stream,
     keys: Keys,
     sizes: ObjectSizes,
     cacheable_share: f64,
@@ -51,10 +56,13 @@ impl Generator {
             sum += t.weight;
             sum
         };
+        let draws = Draws::new(seed);
         Ok(Self {
-            draws: Draws::new(seed),
+            arrivals: draws.stream_of_requests(Purpose::Arrival),
+            app_servers: draws.stream_of_requests(Purpose::AppServer),
+            request_types: draws.stream_of_requests(Purpose::RequestType),
             names: workload.names().cloned().collect(),
-            backends: sources(&workload.backends),
+            backends: sources(&workload.backends, draws),
             types: workload
                 .request_types
                 .iter()
@@ -76,23 +84,37 @@ impl Generator {
 
     /// Fills `request` with the next one.
     pub fn generate(&mut self, request: &mut Request) {
+        self.generate_and_show(request, |_, _, _| {});
+    }
+
+    /// Fills `request` with the next one, and shows each batch of it (server, backend and keys) as soon as it is there, for those who have the memory
+    /// fetched that it needs.
+    #[inline]
+    pub fn generate_and_show(
+        &mut self,
+        request: &mut Request,
+        mut show: impl FnMut(u16, BackendId, &[Key]),
+    ) {
         let index = self.next_index;
         self.next_index += 1;
-        let gap = self.draws.of_request(Purpose::Arrival, index).exponential(0, self.gap_ns_mean);
+        let gap = self.arrivals.at(index).exponential(0, self.gap_ns_mean);
         self.last_due = self.last_due + Nanos(gap as u64);
         request.clear();
         request.index = index;
         request.due = self.last_due;
-        let server = self.draws.of_request(Purpose::AppServer, index);
+        let server = self.app_servers.at(index);
         request.app_server = server.below(0, u64::from(self.servers)) as u16;
         request.push_stage();
-        let weights = self.draws.of_request(Purpose::RequestType, index).unit(0)
-            * self.type_weights[self.type_weights.len() - 1];
+        let weights =
+            self.request_types.at(index).unit(0) * self.type_weights[self.type_weights.len() - 1];
         let chosen = self.type_weights.partition_point(|&end| end <= weights);
         for &(backend, geometric) in &self.types[chosen.min(self.types.len() - 1)].batches {
-            let sizes = self.draws.at(Purpose::BatchSize, index, backend);
+            let sizes = self.backends[backend.index()].batch_sizes.at(index);
             let queries = sizes.geometric(0, geometric, self.batch_queries_max);
             self.push_batch(request, backend, queries);
+            if let Some(batch) = request.stage(0).last() {
+                show(request.app_server, backend, request.keys(batch));
+            }
         }
     }
 
@@ -112,25 +134,29 @@ impl Generator {
         queries: u32,
         key: impl Fn(u64) -> u32,
     ) {
-        let sequence = self.draws.at(Purpose::Key, request.index, backend);
+        let source = &self.backends[backend.index()];
+        let sequence = source.key_draws.at(request.index);
         let keys = (0..u64::from(queries)).map(|i| Key(key(sequence.bits(i))));
-        let share = self.backends[backend.index()].cacheable_share;
+        let share = source.cacheable_share;
         if share >= 1.0 {
             request.push_cacheable_batch(backend, keys);
         } else {
-            let cacheable = self.draws.at(Purpose::Cacheable, request.index, backend);
+            let cacheable = source.cacheable.at(request.index);
             let queries = keys.zip(0..).map(|(key, i)| (key, cacheable.unit(i) < share));
             request.push_batch(backend, queries);
         }
     }
 }
 
-fn sources(specs: &[BackendSpec]) -> Vec<BackendSource> {
+fn sources(specs: &[BackendSpec], draws: Draws) -> Vec<BackendSource> {
     let mut sources: Vec<BackendSource> = Vec::new();
     for (place, spec) in specs.iter().enumerate() {
         let backend = BackendId(place as u16);
         let alike = specs[..place].iter().position(|other| other.sizes == spec.sizes);
         sources.push(BackendSource {
+            batch_sizes: draws.stream(Purpose::BatchSize, backend),
+            key_draws: draws.stream(Purpose::Key, backend),
+            cacheable: draws.stream(Purpose::Cacheable, backend),
             keys: Keys::new(spec.catalogue, &spec.popularity),
             sizes: match alike {
                 Some(other) => sources[other].sizes.for_backend(backend),

@@ -23,7 +23,7 @@ pub mod trace;
 pub mod zipf;
 
 pub use capacity::{Capacity, CapacityPath, CapacityPathError};
-pub use draws::{Draws, Geometric, Purpose, Sequence};
+pub use draws::{Draws, Geometric, Purpose, Sequence, Stream};
 pub use expected::{Expected, ExpectedBackend};
 pub use generate::Generator;
 pub use popularity::{Keys, Popularity, PopularityBucket, PopularityBuckets, PopularityError};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use robinhood_stats::BackendId;
 
 use crate::alias::AliasTable;
-use crate::draws::{Draws, Purpose, normal_quantile};
+use crate::draws::{Draws, Purpose, Sequence, normal_quantile};
 
 const STEP_BITS: u32 = 12;
 const STEPS: usize = 1 << STEP_BITS;
@@ -117,7 +117,8 @@ impl SizeSpec {
 #[derive(Clone, Debug)]
 pub struct ObjectSizes {
     table: Table,
-    backend: BackendId,
+    /// By key.
+    draws: Sequence,
 }
 
 #[derive(Clone, Debug)]
@@ -148,21 +149,19 @@ impl ObjectSizes {
         } else {
             Table::Quantiles((0..=STEPS).map(quantile).collect())
         };
-        Self { table, backend }
+        Self { table, draws: draws(backend) }
     }
 
     /// Sizes of another backend with the same distribution. The table is shared: all backends of a workload usually have one.
     #[must_use]
     pub fn for_backend(&self, backend: BackendId) -> Self {
-        Self { table: self.table.clone(), backend }
+        Self { table: self.table.clone(), draws: draws(backend) }
     }
 
     /// The size of the object with this key, bytes.
     #[inline]
     pub fn bytes(&self, key: u32) -> u32 {
-        const STRUCTURE_SEED: u64 = 0;
-        let bits =
-            Draws::new(STRUCTURE_SEED).at(Purpose::Size, 0, self.backend).bits(u64::from(key));
+        let bits = self.draws.bits(u64::from(key));
         match &self.table {
             Table::Quantiles(quantiles) => {
                 let step = (bits >> (64 - STEP_BITS)) as usize;
@@ -173,6 +172,12 @@ impl ObjectSizes {
             Table::Discrete(list) => list.1[list.0.choose(bits).0],
         }
     }
+}
+
+/// What decides the sizes of a backend's objects, the same in every run.
+const fn draws(backend: BackendId) -> Sequence {
+    const STRUCTURE_SEED: u64 = 0;
+    Draws::new(STRUCTURE_SEED).at(Purpose::Size, 0, backend)
 }
 
 #[cfg(test)]
