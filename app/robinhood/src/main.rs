@@ -15,6 +15,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// Asks for large pages: a simulation waits for memory all over its tables, and a third of that is finding the pages
+/// (`docs/results/simulator-speed.md`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
         cli::Command::Demo(args) => demo::run(&args),

@@ -70,6 +70,13 @@ impl Ledger {
         self.order.contains(item)
     }
 
+    /// Has the processor fetch the memory that an operation on the item will need, without waiting for it. Changes nothing else. A caller that
+    /// knows its next items long before it uses them saves most of the time of their look-ups.
+    #[inline]
+    pub fn prefetch(&self, item: ItemHandle) {
+        self.order.prefetch(item);
+    }
+
     /// Uses the item: it becomes the last to be evicted. False, a miss, when it is not in the cache.
     #[inline]
     pub fn touch(&mut self, item: ItemHandle) -> bool {

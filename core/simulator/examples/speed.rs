@@ -3,8 +3,9 @@
 //! `cargo run --release -p robinhood-simulator --example speed -- [pieces] [scale] [policy,policy]`, for example `12 1/8 shared,robinhood`.
 //!
 //! The run is that of the preset `onerf` with seed 1. Its first hour fills the caches and is not measured. Each further piece of ten virtual minutes
-//! gives one figure; the line shows their median, lowest and highest, the peak memory of the process, and a fingerprint of the result: two versions of
-//! the simulator that print the same one have computed the same.
+//! gives one figure; the line shows their median, lowest and highest, the time of one of a chain of multiplications (three cycles on most processors: how
+//! fast the core ran meanwhile), the peak memory of the process, and a fingerprint of the result: two versions of the simulator that print the same one
+//! have computed the same.
 
 use std::ops::ControlFlow;
 
@@ -12,6 +13,10 @@ use robinhood_controller::PolicyKind;
 use robinhood_simulator::{Options, Outcome, Progress, Simulation};
 use robinhood_stats::Nanos;
 use robinhood_workload::presets;
+
+/// That of the `robinhood` binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const PIECE: Nanos = Nanos::from_secs(600);
 
@@ -23,28 +28,33 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pieces: u64 = argument(0, "12").parse()?;
     let mut workload = presets::by_name("onerf", argument(1, "1/8").parse()?)?;
     workload.length.measured = Nanos(PIECE.0 * pieces);
-    println!("policy     million queries/s: median  lowest  highest  peak MiB  fingerprint");
+    println!(
+        "policy     million queries/s: median  lowest  highest  multiplication ns  peak MiB  fingerprint"
+    );
     for policy in argument(2, "shared,robinhood").split(',') {
         let policy: PolicyKind = policy.parse()?;
         let simulation = Simulation::new(&workload, policy, 1, Options::default())?;
-        let (mut speeds, mut last) = (Vec::new(), None);
+        let (mut speeds, mut multiplications, mut last) = (Vec::new(), Vec::new(), None);
         let outcome = simulation.run(&mut |progress: Progress| {
             let passed = progress.now.0.checked_sub(workload.length.warmup.0);
             if passed.is_some_and(|passed| passed.is_multiple_of(PIECE.0)) {
-                let now = (processor_s(), progress.queries);
-                if let Some((then_s, then)) = last.replace(now) {
-                    speeds.push((now.1 - then) as f64 / (now.0 - then_s) / 1e6);
+                if let Some((then_s, then)) = last {
+                    speeds.push((progress.queries - then) as f64 / (processor_s() - then_s) / 1e6);
                 }
+                multiplications.push(multiplication_ns());
+                last = Some((processor_s(), progress.queries));
             }
             ControlFlow::Continue(())
         });
         speeds.sort_by(f64::total_cmp);
+        multiplications.sort_by(f64::total_cmp);
         println!(
-            "{:10} {:25.2} {:7.2} {:8.2} {:9} {:016x}",
+            "{:10} {:25.2} {:7.2} {:8.2} {:18.2} {:9} {:016x}",
             policy.to_string(),
             speeds[speeds.len() / 2],
             speeds[0],
             speeds[speeds.len() - 1],
+            multiplications[multiplications.len() / 2],
             peak_kib() / 1_024,
             fingerprint(&outcome),
         );
@@ -57,6 +67,18 @@ fn processor_s() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells its times");
     let ns = text.split_whitespace().next().expect("the first number is the time on a processor");
     ns.parse::<u64>().expect("a time is a number") as f64 / 1e9
+}
+
+/// The time of one multiplication that waits for the one before.
+fn multiplication_ns() -> f64 {
+    const CHAIN: u32 = 40_000_000;
+    let (mut product, factor) = std::hint::black_box((3_u64, 5_u64));
+    let began_s = processor_s();
+    for _ in 0..CHAIN {
+        product = product.wrapping_mul(factor);
+    }
+    std::hint::black_box(product);
+    (processor_s() - began_s) * 1e9 / f64::from(CHAIN)
 }
 
 /// The most memory that was resident at a time, in KiB.

@@ -9,6 +9,7 @@ use robinhood_stats::{BackendId, BackendName, Bytes};
 use robinhood_workload::{Batch, Key, Request, Workload};
 
 use crate::sensors::Sensors;
+use crate::source::Source;
 
 /// Keys of all backends as handles of one ledger: those of a backend follow those of the one before.
 #[derive(Clone, Debug)]
@@ -48,10 +49,10 @@ pub(crate) struct AppServer {
     pub(crate) ledger: Ledger,
     recorder: Recorder,
     pub(crate) sensors: Sensors,
-    /// Whether each key of the probed stage is in the cache, batch after batch.
-    present: Vec<bool>,
-    /// How many of them were looked up.
-    probed: usize,
+    /// Objects that a look-up found, in its beginning.
+    found: Vec<ItemHandle>,
+    /// Of the objects that are put into the cache together.
+    sizes: Vec<u32>,
     /// The largest object that each partition was given.
     item_bytes_max: Vec<u32>,
     refused: u64,
@@ -84,8 +85,8 @@ impl AppServer {
             ledger,
             recorder,
             sensors: Sensors::default(),
-            present: Vec::new(),
-            probed: 0,
+            found: Vec::new(),
+            sizes: Vec::new(),
             item_bytes_max,
             refused: 0,
         }
@@ -101,20 +102,15 @@ impl AppServer {
         self.sensors.set_limit(partition, limit);
     }
 
-    /// Finds out which keys of a stage are in the cache, for the look-ups of its batches that follow.
-    ///
-    /// No branch here depends on memory, so that the processor fetches all nodes at once; the look-ups find them near.
+    /// Has the processor fetch what look-ups of these keys need: they will come soon.
     #[inline]
-    pub(crate) fn probe(&mut self, handles: &Handles, request: &Request, stage: usize) {
-        self.present.clear();
-        self.probed = 0;
-        for batch in request.stage(stage) {
-            let present = |&key: &Key| self.ledger.contains(handles.of(batch.backend, key));
-            self.present.extend(request.keys(batch).iter().map(present));
+    pub(crate) fn expect(&self, handles: &Handles, backend: BackendId, keys: &[Key]) {
+        for &key in keys {
+            self.ledger.prefetch(handles.of(backend, key));
         }
     }
 
-    /// Looks the next batch of the probed stage up: hits become the most recently used, keys that are not there are added to `missing`.
+    /// Looks a batch up: hits become the most recently used, keys that are not there are left in `missing`.
     #[inline]
     pub(crate) fn look_up(
         &mut self,
@@ -124,14 +120,21 @@ impl AppServer {
         missing: &mut Vec<Key>,
     ) {
         let (keys, cacheable) = (request.keys(batch), request.cacheable(batch));
-        let present = &self.present[self.probed..self.probed + keys.len()];
-        self.probed += keys.len();
-        for ((&key, &present), &cacheable) in keys.iter().zip(present).zip(cacheable) {
-            if present && cacheable {
-                self.ledger.touch(handles.of(batch.backend, key));
-            } else {
-                missing.push(key);
-            }
+        let (mut hits, mut misses) = (0, 0);
+        self.found.resize(keys.len().max(self.found.len()), ItemHandle(0));
+        missing.resize(keys.len(), Key(0));
+        // Which keys hit cannot be foreseen, and a wrong guess of the processor costs more than a write too many: no branch asks for it.
+        for (&key, &cacheable) in keys.iter().zip(cacheable) {
+            let handle = handles.of(batch.backend, key);
+            let is_hit = self.ledger.contains(handle) & cacheable;
+            self.found[hits] = handle;
+            hits += usize::from(is_hit);
+            missing[misses] = key;
+            misses += usize::from(!is_hit);
+        }
+        missing.truncate(misses);
+        for &handle in &self.found[..hits] {
+            self.ledger.touch(handle);
         }
     }
 
@@ -149,18 +152,25 @@ impl AppServer {
         })
     }
 
-    /// Puts an object into the cache. One that is too large for its partition is counted and left out.
+    /// Puts objects of a backend into the cache. Those that are too large for its partition are counted and left out.
     #[inline]
-    pub(crate) fn fill(&mut self, handles: &Handles, backend: BackendId, key: Key, bytes: u32) {
-        let largest = &mut self.item_bytes_max[backend.index()];
-        *largest = bytes.max(*largest);
-        let inserted = self.ledger.insert(
-            PartitionId(backend.0),
-            handles.of(backend, key),
-            bytes,
-            &mut |_| {},
-        );
-        self.refused += u64::from(inserted.is_err());
+    pub(crate) fn fill(
+        &mut self,
+        handles: &Handles,
+        source: &Source,
+        backend: BackendId,
+        keys: &[Key],
+    ) {
+        // All sizes first: they do not wait for each other, while each insert waits for its size to know what to evict.
+        self.sizes.clear();
+        self.sizes.extend(keys.iter().map(|&key| source.value_bytes(backend, key)));
+        for (&key, &bytes) in keys.iter().zip(&self.sizes) {
+            let largest = &mut self.item_bytes_max[backend.index()];
+            *largest = bytes.max(*largest);
+            let (partition, item) = (PartitionId(backend.0), handles.of(backend, key));
+            let inserted = self.ledger.insert(partition, item, bytes, &mut |_| {});
+            self.refused += u64::from(inserted.is_err());
+        }
     }
 
     #[inline]

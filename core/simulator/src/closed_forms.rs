@@ -102,7 +102,7 @@ fn sojourns(workload: &Workload, seed: u64, requests: usize) -> Vec<f64> {
     let (mut request, mut latencies) = (Request::new(), Vec::new());
     let filling = requests / 10;
     while latencies.len() < filling + requests {
-        world.source.next_into(&mut request).unwrap();
+        world.next_request(&mut request).unwrap();
         while let Some(done) = world.poll_completion(world.arrival(request.due)) {
             latencies.extend(done.map(|done| done.latency.as_secs_f64() / SERVICE.as_secs_f64()));
         }
@@ -185,7 +185,7 @@ fn by_littles_law_the_number_of_waiting_requests_is_arrivals_times_sojourn() {
     let mut world = world(&one_backend(4, 0.8, 0.0), 7);
     let (mut request, mut waiting) = (Request::new(), Vec::new());
     let (filling, samples) = (18_000, 180_000);
-    world.source.next_into(&mut request).unwrap();
+    world.next_request(&mut request).unwrap();
     // Requests are counted at regular times: once a service time.
     for sample in 1..=filling + samples {
         let at = Instant(sample * SERVICE.0);
@@ -196,7 +196,7 @@ fn by_littles_law_the_number_of_waiting_requests_is_arrivals_times_sojourn() {
                 break;
             }
             world.handle_request(&mut request);
-            world.source.next_into(&mut request).unwrap();
+            world.next_request(&mut request).unwrap();
         }
         waiting.push(world.waiting() as f64);
     }

@@ -171,7 +171,7 @@ impl Simulation {
     /// Fills `request` with the next one, or ends the run when there is none.
     #[inline]
     fn draw_next(&mut self, request: &mut Request) {
-        match self.world.source.next_into(request) {
+        match self.world.next_request(request) {
             Ok(is_there) => self.is_over = !is_there,
             Err(error) => {
                 self.is_over = true;

@@ -60,15 +60,27 @@ impl Source {
         })
     }
 
-    /// Fills `request` with the next one; false when there is none.
+    /// Fills `request` with the next one; false when there is none. `show` sees the server, backend and keys of each of its batches, early.
     #[inline]
-    pub(crate) fn next_into(&mut self, request: &mut Request) -> Result<bool, SourceError> {
+    pub(crate) fn next_into(
+        &mut self,
+        request: &mut Request,
+        mut show: impl FnMut(u16, BackendId, &[Key]),
+    ) -> Result<bool, SourceError> {
         match self {
             Self::Generated(generator) => {
-                generator.generate(request);
+                generator.generate_and_show(request, show);
                 Ok(true)
             }
-            Self::Recorded(recorded) => recorded.next_into(request),
+            Self::Recorded(recorded) => {
+                let is_there = recorded.next_into(request)?;
+                if is_there {
+                    for batch in request.stages().flatten() {
+                        show(request.app_server, batch.backend, request.keys(batch));
+                    }
+                }
+                Ok(is_there)
+            }
         }
     }
 

@@ -344,7 +344,7 @@ fn littles_law_holds_exactly_between_two_moments_without_requests() {
     let mut request = Request::new();
     let (mut waited_ns, mut area_ns, mut last) = (0_u64, 0_u64, Instant::ZERO);
     for arrived in 0..=100_000 {
-        world.source.next_into(&mut request).unwrap();
+        world.next_request(&mut request).unwrap();
         let until = if arrived == 100_000 { Instant(u64::MAX) } else { world.arrival(request.due) };
         loop {
             let waiting = world.waiting() as u64;

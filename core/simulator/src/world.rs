@@ -15,7 +15,7 @@ use crate::fetches::{Fetch, Fetches, Joined};
 use crate::flight::{BatchFlight, Flights};
 use crate::options::Options;
 use crate::queue::BackendQueue;
-use crate::source::Source;
+use crate::source::{Source, SourceError};
 
 /// A request that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,18 +96,22 @@ impl World {
         self.witness.iter_mut().for_each(|witness| witness.handle_request(request));
         let server = &mut self.servers[usize::from(request.app_server)];
         for stage in 0..request.stage_count() {
-            server.probe(&self.handles, request, stage);
             for batch in request.stage(stage) {
-                self.scratch.clear();
                 server.look_up(&self.handles, request, batch, &mut self.scratch);
                 server.sensors.handle_batch(&self.source, request, batch);
                 keep_cacheable(&mut self.scratch, request, batch);
-                for &key in &self.scratch {
-                    let bytes = self.source.value_bytes(batch.backend, key);
-                    server.fill(&self.handles, batch.backend, key, bytes);
-                }
+                server.fill(&self.handles, &self.source, batch.backend, &self.scratch);
             }
         }
+    }
+
+    /// Fills `request` with the next one; false when there is none. Until it arrives its memory comes near.
+    #[inline]
+    pub(crate) fn next_request(&mut self, request: &mut Request) -> Result<bool, SourceError> {
+        let Self { source, servers, handles, .. } = self;
+        source.next_into(request, |server, backend, keys| {
+            servers[usize::from(server)].expect(handles, backend, keys);
+        })
     }
 
     /// A request arrives. All completions before must have been handled.
@@ -155,8 +159,6 @@ impl World {
     ) -> Option<Finished> {
         for stage in from..request.stage_count() {
             let mut outstanding = 0;
-            let server = usize::from(self.flights.requests.slot(slot).app_server);
-            self.servers[server].probe(&self.handles, request, stage);
             for batch in request.stage(stage) {
                 outstanding += u32::from(self.send(now, slot, request, stage, batch));
             }
@@ -190,7 +192,6 @@ impl World {
         let server = &mut self.servers[usize::from(flight.app_server)];
         let batch_slot = self.flights.batches.take();
         let sent = self.flights.batches.slot(batch_slot);
-        sent.fills.clear();
         server.look_up(&self.handles, request, batch, &mut sent.fills);
         server.sensors.handle_batch(&self.source, request, batch);
         let queries = batch.queries();
@@ -338,10 +339,8 @@ impl World {
         if batch.is_given_up {
             return;
         }
-        for &key in &batch.fills {
-            let bytes = self.source.value_bytes(batch.backend, key);
-            self.servers[usize::from(app_server)].fill(&self.handles, batch.backend, key, bytes);
-        }
+        let server = &mut self.servers[usize::from(app_server)];
+        server.fill(&self.handles, &self.source, batch.backend, &batch.fills);
     }
 
     fn finish(&mut self, now: Instant, slot: u32) -> Finished {

@@ -4,11 +4,13 @@
 //! foresee, where a linked list has three. The entry of the use before stays in the log; it is dead, because the node names another place. An
 //! eviction takes the first living entry.
 //!
-//! Logs are chains of blocks of one pool. The front of a log is looked at in chunks, so that the processor waits for the nodes of many entries at
-//! once. A log that has more than [`LOG_PER_ITEM`] entries an item is written anew, so that each use pays for a third of a move. Memory: 12 bytes a
-//! handle, and up to 16 bytes (in the moment of growing 32) an item.
+//! Logs are chains of blocks of one pool. The front of a log is looked at in chunks; while one is used up the processor fetches what the next will
+//! need. A log that has more than [`LOG_PER_ITEM`] entries an item is written anew, so that each use pays for a third of a move. Memory: 12 bytes
+//! a handle, and up to 16 bytes (in the moment of growing 32) an item.
 
 use std::collections::VecDeque;
+
+use prefetch_index::prefetch_index;
 
 use super::{Order, Removed, Tallies};
 use crate::accounts::{Layout, ListId};
@@ -18,8 +20,8 @@ use crate::{ItemHandle, PartitionId};
 const ABSENT: u32 = u32::MAX;
 /// Entries of a block.
 const BLOCK: usize = 1_024;
-/// Entries of a chunk: as many as bits in a word, and a divisor of the block.
-const CHUNK: usize = 64;
+/// Entries of a chunk: one line of the processor's cache, and as many bits.
+const CHUNK: usize = 16;
 /// Entries of a log for each item, beyond which it is written anew.
 const LOG_PER_ITEM: usize = 4;
 
@@ -62,7 +64,7 @@ struct Log {
     /// The place of the chunk that was looked at last.
     chunk: usize,
     /// Which of its entries were alive then and were not passed since. They may be dead by now.
-    chunk_alive: u64,
+    chunk_alive: u16,
 }
 
 impl Node {
@@ -96,6 +98,12 @@ impl LoggedOrder {
     #[inline]
     pub(crate) fn contains(&self, handle: ItemHandle) -> bool {
         self.nodes.get(handle.0 as usize).is_some_and(|node| node.place != ABSENT)
+    }
+
+    /// Has the processor fetch what an operation on the item will read.
+    #[inline]
+    pub(crate) fn prefetch(&self, handle: ItemHandle) {
+        prefetch_index(&self.nodes, handle.0 as usize);
     }
 
     /// Makes the item the hottest of the list.
@@ -172,10 +180,26 @@ impl LoggedOrder {
         // Inside the last block entries end at `end`, in the others at a multiple of the chunk.
         let until = (from + 1).next_multiple_of(CHUNK);
         let until = if (from + 1..until).contains(&end) { end } else { until };
-        let bits = (from..until).map(|place| u64::from(self.is_alive(place)) << (place - from));
+        let bits = (from..until).map(|place| u16::from(self.is_alive(place)) << (place - from));
         let alive = bits.fold(0, |all, bit| all | bit);
         let log = &mut self.logs[list.index()];
         (log.chunk, log.chunk_alive, log.unseen) = (from, alive, until);
+        self.prefetch_chunk(list);
+    }
+
+    /// Has the processor fetch what looking at the next chunk will read, and the entries of the chunk behind it.
+    fn prefetch_chunk(&self, list: ListId) {
+        let log = &self.logs[list.index()];
+        let next = if log.unseen.is_multiple_of(BLOCK) {
+            let Some(&next) = log.blocks.get(1) else { return };
+            next
+        } else {
+            log.unseen
+        };
+        prefetch_index(&self.pool.entries, next + CHUNK);
+        for &handle in &self.pool.entries[next..(next + 1).next_multiple_of(CHUNK)] {
+            prefetch_index(&self.nodes, handle as usize);
+        }
     }
 
     /// Takes an item out whose entry needs no more looking at.

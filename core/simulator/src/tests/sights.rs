@@ -23,7 +23,7 @@ fn small_world() -> World {
 fn pass(world: &mut World, requests: u32) {
     let mut request = Request::new();
     for _ in 0..requests {
-        assert!(world.source.next_into(&mut request).unwrap());
+        assert!(world.next_request(&mut request).unwrap());
         while world.poll_completion(world.arrival(request.due)).is_some() {}
         world.handle_request(&mut request);
     }
