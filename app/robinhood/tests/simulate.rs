@@ -143,6 +143,22 @@ fn doubts_are_data_and_lines_under_the_table() {
 }
 
 #[test]
+fn a_run_too_short_for_an_observation_has_dashes_and_nulls() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("result.json");
+    let what = ["--workload", "demo", "--policy", "shared,robinhood", "--slo", "40ms"];
+    let length = ["--duration", "400ms", "--json", json.to_str().unwrap()];
+    let table = stdout(&simulate(&[&what[..], &length].concat()));
+    let row = table.lines().find(|line| line.starts_with("robinhood")).unwrap();
+    let dashes = row.split_whitespace().filter(|&cell| cell == "-").count();
+    assert_eq!(dashes, 8, "all but its name and the bytes moved: {table}");
+    assert!(!table.contains("over time") && !table.contains('*'), "{table}");
+    let figures = &read_json(&json)["policies"]["robinhood"];
+    assert!(figures["slo_violation_ratio"].is_null() && figures["p99_worst_ms"].is_null());
+    assert!(figures["latency_ms"]["p99"].as_f64().unwrap() > 0.0, "requests were answered");
+}
+
+#[test]
 fn files_that_cannot_both_be_written_are_refused_before_the_run() {
     let (code, error) = refused(&["simulate", "--json", "same", "--csv", "same"]);
     assert_eq!(code, 2);

@@ -118,7 +118,13 @@ fn cancelled_timeouts_free_the_servers_of_an_overloaded_backend() {
     let how = ["--rate", "20000/s"];
     let kept = simulate(folder.path(), &[&what[..], &how].concat());
     let cancelled = simulate(folder.path(), &[&what[..], &how, &["--cancel"]].concat());
-    assert!(whole(&kept, "shared", "timeouts") > 100, "{kept}");
+    let timeouts = whole(&kept, "shared", "timeouts");
+    assert!(timeouts > 100, "{kept}");
+    let warnings = kept["warnings"].as_array().unwrap();
+    let warning =
+        warnings.iter().find(|warning| warning["kind"] == "timeouts").expect("one says so");
+    assert_eq!(warning["value"], timeouts as f64);
+    assert_eq!(warning["message"], format!("{timeouts} queries timed out"));
     assert_eq!((&kept["cancel"], &cancelled["cancel"]), (&false.into(), &true.into()));
     let backend = |document: &Value| document["runs"][0]["backends"][0].clone();
     let (kept, cancelled) = (backend(&kept), backend(&cancelled));

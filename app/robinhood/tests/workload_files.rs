@@ -71,6 +71,18 @@ fn the_example_runs_with_every_policy_and_static_learns_from_the_file_itself() {
 }
 
 #[test]
+fn a_backend_that_no_request_queries_is_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let idle = "\n[[backends]]\nname = \"idle\"\nkind = \"compute\"\ncatalogue = 10\n\
+        popularity = { zipf = 1.0 }\nsizes = { fixed = \"1KB\" }\nservice = \"1ms\"\nservers = 2\n";
+    let file = write(&folder, "idle.toml", &(printed(&["workload", "show", "demo"]) + idle));
+    let document = simulated(&folder, &file, ["--duration", "40s", "--warmup", "10s"]);
+    let warnings = document["warnings"].as_array().unwrap();
+    let about: Vec<&Value> = warnings.iter().filter(|w| w["kind"] == "unqueried-backend").collect();
+    assert!(about.len() == 1 && about[0]["backend"] == "idle", "{warnings:?}");
+}
+
+#[test]
 fn calibrate_prints_the_file_with_other_servers_and_a_table_beside_it() {
     let folder = TempDir::new().unwrap();
     let text = std::fs::read_to_string(example()).unwrap();

@@ -15,6 +15,9 @@ pub(super) fn of(runs: &[&Run], percentile: f64) -> String {
     let mut text = String::new();
     for run in runs {
         let Some(objective) = run.objective else { continue };
+        if run.outcome.series.latency.is_empty() {
+            continue;
+        }
         let line = cells(&run.outcome.series.latency, objective.as_millis_f64());
         if text.is_empty() {
             text.push_str(&format!(

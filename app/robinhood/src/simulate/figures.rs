@@ -21,16 +21,20 @@ enum Value {
 type Reading = (&'static str, fn(&Run) -> Value);
 
 const FIGURES: &[Reading] = &[
-    ("slo_violation_ratio", |run| Value::Real(run.outcome.slo_violation_ratio)),
-    ("tail_worst_ms", |run| Value::Real(run.outcome.tail_worst_ms)),
-    ("tail_median_ms", |run| Value::Real(run.outcome.tail_median_ms)),
-    ("p99_worst_ms", |run| Value::Real(run.outcome.p99_worst_ms)),
-    ("p99_mean_ms", |run| Value::Real(run.outcome.p99_mean_ms)),
-    ("p99_median_ms", |run| Value::Real(run.outcome.p99_median_ms)),
-    ("p90_violation_ratio", |run| Value::Real(run.outcome.p90_violation_ratio)),
-    ("p50_violation_ratio", |run| Value::Real(run.outcome.p50_violation_ratio)),
-    ("dominant_rbc_share_mean", |run| Value::Real(run.outcome.dominant_rbc_share_mean)),
-    ("dominant_rbc_share_max", |run| Value::Real(run.outcome.dominant_rbc_share_max)),
+    ("slo_violation_ratio", |run| Value::Real(observed(run, run.outcome.slo_violation_ratio))),
+    ("tail_worst_ms", |run| Value::Real(observed(run, run.outcome.tail_worst_ms))),
+    ("tail_median_ms", |run| Value::Real(observed(run, run.outcome.tail_median_ms))),
+    ("p99_worst_ms", |run| Value::Real(observed(run, run.outcome.p99_worst_ms))),
+    ("p99_mean_ms", |run| Value::Real(observed(run, run.outcome.p99_mean_ms))),
+    ("p99_median_ms", |run| Value::Real(observed(run, run.outcome.p99_median_ms))),
+    ("p90_violation_ratio", |run| Value::Real(observed(run, run.outcome.p90_violation_ratio))),
+    ("p50_violation_ratio", |run| Value::Real(observed(run, run.outcome.p50_violation_ratio))),
+    ("dominant_rbc_share_mean", |run| {
+        Value::Real(controlled(run, run.outcome.dominant_rbc_share_mean))
+    }),
+    ("dominant_rbc_share_max", |run| {
+        Value::Real(controlled(run, run.outcome.dominant_rbc_share_max))
+    }),
     ("load_growth_mean", |run| Value::Real(largest(run, |growth| growth.mean))),
     ("load_growth_max", |run| Value::Real(largest(run, |growth| growth.max))),
     ("bytes_moved", |run| Value::Whole(run.outcome.bytes_moved)),
@@ -117,6 +121,16 @@ fn middle(mut values: Vec<Value>) -> Value {
         _ => unreachable!("a figure is of one kind in all runs"),
     });
     values[values.len() / 2]
+}
+
+/// A figure of the observations of the service level; NaN when the run was too short for one.
+pub(super) fn observed(run: &Run, figure: f64) -> f64 {
+    if run.outcome.series.latency.is_empty() { f64::NAN } else { figure }
+}
+
+/// A figure of the control periods; NaN when the run was too short for one.
+pub(super) fn controlled(run: &Run, figure: f64) -> f64 {
+    if run.outcome.series.control.is_empty() { f64::NAN } else { figure }
 }
 
 /// The largest growth of any backend; NaN when there is nothing to compare with.

@@ -2,7 +2,7 @@
 
 use robinhood_stats::Bytes;
 
-use super::figures::{median, of_policy};
+use super::figures::{controlled, median, observed, of_policy};
 use super::plan::Plan;
 use super::{Run, chart};
 use crate::table::Table;
@@ -60,21 +60,28 @@ fn comparison(plan: &Plan, runs: &[Run]) -> String {
     for (place, (policy, runs)) in rows.iter().enumerate() {
         let mark = if best == Some(place) { " *" } else { "" };
         let part = if runs[0].outcome.complete { "" } else { " (in part)" };
-        let each = runs.iter().map(|run| format!("{:.1}", run.outcome.slo_violation_ratio * 100.0));
-        let share = |of: fn(&Run) -> f64| percent(median(runs, of));
+        let each = runs.iter().map(|run| observed(run, run.outcome.slo_violation_ratio * 100.0));
+        let each = each.map(|percent| or_dash(percent, |percent| format!("{percent:.1}")));
+        let share = |of: fn(&Run) -> f64| {
+            or_dash(median(runs, |run| observed(run, of(run))), |share| percent(share))
+        };
+        let time = |of: fn(&Run) -> f64| {
+            or_dash(median(runs, |run| observed(run, of(run))), |ms| format!("{ms:.0} ms"))
+        };
         let growth = median(runs, |run| {
             run.growth.iter().filter_map(|growth| growth.max).fold(f64::NAN, f64::max)
         });
+        let dominant = median(runs, |run| controlled(run, run.outcome.dominant_rbc_share_mean));
         table.row([
             format!("{policy}{mark}{part}"),
             share(|run| run.outcome.slo_violation_ratio),
             each.collect::<Vec<_>>().join(" "),
-            format!("{:.0} ms", median(runs, |run| run.outcome.tail_worst_ms)),
-            format!("{:.0} ms", median(runs, |run| run.outcome.tail_median_ms)),
+            time(|run| run.outcome.tail_worst_ms),
+            time(|run| run.outcome.tail_median_ms),
             share(|run| run.outcome.p90_violation_ratio),
             share(|run| run.outcome.p50_violation_ratio),
-            format!("{:.2}", median(runs, |run| run.outcome.dominant_rbc_share_mean)),
-            if growth.is_nan() { "-".to_owned() } else { format!("{growth:.2} x") },
+            or_dash(dominant, |share| format!("{share:.2}")),
+            or_dash(growth, |growth| format!("{growth:.2} x")),
             Bytes(median(runs, |run| run.outcome.bytes_moved as f64) as u64).to_string(),
         ]);
     }
@@ -94,13 +101,20 @@ fn best(rows: &[(String, Vec<&Run>)]) -> Option<usize> {
             median(runs, |run| run.outcome.tail_worst_ms),
         )
     };
-    let is_fair = rows.iter().all(|(_, runs)| runs[0].outcome.complete);
+    let is_fair = rows.iter().all(|(_, runs)| {
+        runs[0].outcome.complete && runs.iter().all(|run| !run.outcome.series.latency.is_empty())
+    });
     let all: Vec<(f64, f64)> = rows.iter().map(figures).collect();
     let least = |a: &usize, b: &usize| {
         let (a, b) = (all[*a], all[*b]);
         a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
     };
     (is_fair && all.len() > 1).then(|| (0..all.len()).min_by(least))?
+}
+
+/// A figure, or a dash where there is none.
+fn or_dash(figure: f64, show: impl Fn(f64) -> String) -> String {
+    if figure.is_nan() { "-".to_owned() } else { show(figure) }
 }
 
 fn percent(share: f64) -> String {
@@ -137,12 +151,12 @@ fn backend_table(runs: &[&Run], shown: &[usize]) -> String {
     for &id in shown {
         let cells = runs.iter().flat_map(|run| {
             let backend = &run.outcome.backends[id];
-            let percent = |share: f64| format!("{:.0} %", share * 100.0);
+            let percent = |share: f64| or_dash(share, |share| format!("{:.0} %", share * 100.0));
             let growth = run.growth.get(id).and_then(|growth| growth.mean);
             let cells = [
                 percent(backend.hit_ratio),
-                percent(backend.cache_share_mean),
-                percent(backend.rbc_share_mean),
+                percent(controlled(run, backend.cache_share_mean)),
+                percent(controlled(run, backend.rbc_share_mean)),
                 growth.map_or("-".to_owned(), |growth| format!("{growth:.2} x")),
             ];
             cells.into_iter().take(columns)
