@@ -18,10 +18,13 @@ use crate::outcome::Outcome;
 use crate::source::{Source, SourceError};
 use crate::world::World;
 
+/// So many requests that only fill the caches lie between two calls of the progress function.
+const PREFILL_STEP: u64 = 4_096;
+
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Virtual time.
+    /// Virtual time; the end while the last requests of a recorded stream are answered.
     pub now: Instant,
     /// When the run ends.
     pub end: Instant,
@@ -129,41 +132,65 @@ impl Simulation {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Instant {
         let mut request = Request::new();
-        for _ in 0..self.prefill_requests {
-            self.draw_next(&mut request);
-            self.world.prefill(&request);
+        if self.prefill(&mut request, progress).is_break() {
+            return Instant::ZERO;
         }
         self.world.source.restart_clock();
         self.draw_next(&mut request);
         let slot = self.options.slot();
         let mut now = Instant::ZERO;
-        while now < self.end && !self.is_over {
-            let slot_end = (now + slot).min(self.end);
+        while self.goes_on(now) {
+            // A slot ends early where the measured part begins or ends.
+            let bounds = [self.measured_from, self.end];
+            let bound = bounds.into_iter().find(|&bound| now < bound);
+            let slot_end = bound.map_or(now + slot, |bound| bound.min(now + slot));
+            self.is_over |= now >= self.end;
             self.run_until(slot_end, &mut request);
-            if now < self.measured_from && slot_end >= self.measured_from {
+            now = slot_end;
+            if now == self.measured_from {
                 self.gauges.handle_measured_start(&self.world);
             }
-            now = slot_end;
             self.end_slot(now);
-            let queries = self.world.tallies.iter().map(|tally| tally.queries).sum();
-            let so_far = Progress { now, end: self.end, requests: self.requests, queries };
-            if progress(so_far).is_break() {
+            if progress(self.progress(now)).is_break() {
                 break;
             }
         }
         now
     }
 
-    fn finish(mut self, now: Instant) -> Outcome {
-        if self.world.source.is_recorded() {
-            // What a trace asked is answered, behind the last observation. Generated traffic would go on, and so would its queues.
-            while self.world.poll_completion(Instant(u64::MAX)).is_some() {}
+    /// Fills the caches before time begins.
+    fn prefill(
+        &mut self,
+        request: &mut Request,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        for number in 1..=self.prefill_requests {
+            self.draw_next(request);
+            self.world.prefill(request);
+            if number.is_multiple_of(PREFILL_STEP) {
+                progress(self.progress(Instant::ZERO))?;
+            }
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether time goes on. What a recorded stream asked is answered before a run ends; generated traffic would go on, and so would its queues.
+    fn goes_on(&self, now: Instant) -> bool {
+        (now < self.end && !self.is_over)
+            || (self.world.source.is_recorded() && self.world.waiting() > 0)
+    }
+
+    fn progress(&self, now: Instant) -> Progress {
+        let queries = self.world.tallies.iter().map(|tally| tally.queries).sum();
+        Progress { now: now.min(self.end), end: self.end, requests: self.requests, queries }
+    }
+
+    fn finish(self, now: Instant) -> Outcome {
         let under_way = self.requests - self.world.finished;
         assert_eq!(under_way, self.world.waiting() as u64, "every request is answered or waits");
         let run = (self.workload.as_str(), self.policy, self.seed, self.requests);
-        let mut outcome = self.gauges.outcome(now, &self.world, &self.control, run, &self.options);
-        outcome.complete = (now == self.end || self.is_over) && self.source_error.is_none();
+        let mut outcome = self.gauges.outcome(now, &self.world, &self.control, run);
+        outcome.complete = !self.goes_on(now) && self.source_error.is_none();
         outcome.source_error = self.source_error;
         outcome
     }
@@ -202,7 +229,7 @@ impl Simulation {
     }
 
     fn end_slot(&mut self, now: Instant) {
-        self.gauges.handle_slot(now);
+        self.gauges.handle_slot(now, &self.options);
         self.control.handle_slot(now, &mut self.world);
         if let Some(snapshot) = self.control.handle_timeout(now, &mut self.world) {
             let shares = self.control.cache_shares(&self.world);

@@ -116,6 +116,20 @@ fn queries_that_are_not_cacheable_stay_out_of_the_cache_and_block() {
 }
 
 #[test]
+fn a_warm_up_of_any_length_ends_where_the_measured_part_begins() {
+    let queries = |warmup: Nanos| {
+        let mut workload = small();
+        workload.length = RunLength { warmup, measured: Nanos::from_secs(2) };
+        let simulation =
+            Simulation::new(&workload, PolicyKind::Shared, 1, Options::default()).unwrap();
+        let outcome = simulation.run(&mut |_| ControlFlow::Continue(()));
+        outcome.backends.iter().map(|backend| backend.queries).sum::<u64>() as f64
+    };
+    let (whole, broken) = (queries(Nanos::from_secs(1)), queries(Nanos::from_millis(1_100)));
+    assert!((broken / whole - 1.0).abs() < 0.25, "{whole} in 2 s, {broken} in 2 s a little later");
+}
+
+#[test]
 fn every_policy_sees_the_same_requests_and_queries_of_a_seed() {
     let [shared, equal, robinhood] =
         [PolicyKind::Shared, PolicyKind::Equal, PolicyKind::Robinhood].map(|policy| run(policy, 3));
