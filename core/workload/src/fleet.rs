@@ -1,6 +1,6 @@
 //! How many servers a backend gets, and how fast they are, for the work that it has.
 //!
-//! Place in the flow: presets at a scale and calibration use the same rule.
+//! Place in the flow: under calibration.
 
 /// The fewest servers of a backend: one alone would make every long batch block all others.
 pub const BACKEND_SERVERS_MIN: u32 = 2;
@@ -14,7 +14,12 @@ pub fn servers_for(need: f64) -> (u32, f64) {
     let servers = libm::ceil(need).max(f64::from(BACKEND_SERVERS_MIN));
     let is_plenty = need <= f64::from(BACKEND_SERVERS_MIN);
     let speed = if is_plenty { 1.0 } else { need / servers };
-    (servers as u32, (speed * SPEED_PARTS).round() / SPEED_PARTS)
+    (servers as u32, rounded_speed(speed))
+}
+
+/// A speed as files write it.
+pub(crate) fn rounded_speed(speed: f64) -> f64 {
+    (speed * SPEED_PARTS).round() / SPEED_PARTS
 }
 
 #[cfg(test)]
