@@ -6,7 +6,7 @@ use robinhood_stats::{Rate, UnitError};
 
 use robinhood_controller::PolicyKind;
 
-/// `3`, `1..5` (both ends included) or `1,4,9`.
+/// `3`, `1..5` (both ends included) or `1,4,9`, in the order that was typed and each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seeds(pub Vec<u64>);
 
@@ -55,14 +55,23 @@ impl FromStr for Seeds {
             )
         };
         let number = |part: &str| part.trim().parse::<u64>().map_err(|_| mistake());
-        let seeds: Vec<u64> = match text.split_once("..") {
+        let typed: Vec<u64> = match text.split_once("..") {
             Some((first, last)) => {
                 let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
                 (first..=last).take(SEEDS_MAX + 1).collect()
             }
             None => text.split(',').map(number).collect::<Result<_, _>>()?,
         };
-        if seeds.is_empty() || seeds.len() > SEEDS_MAX { Err(mistake()) } else { Ok(Self(seeds)) }
+        if typed.is_empty() || typed.len() > SEEDS_MAX {
+            return Err(mistake());
+        }
+        let mut seeds = Vec::new();
+        for seed in typed {
+            if !seeds.contains(&seed) {
+                seeds.push(seed);
+            }
+        }
+        Ok(Self(seeds))
     }
 }
 
@@ -108,6 +117,7 @@ mod tests {
         assert_eq!("1..3".parse(), Ok(Seeds(vec![1, 2, 3])));
         assert_eq!("1..=3".parse(), Ok(Seeds(vec![1, 2, 3])));
         assert_eq!("4,9".parse(), Ok(Seeds(vec![4, 9])));
+        assert_eq!("9,4,9,4".parse(), Ok(Seeds(vec![9, 4])));
         for bad in ["", "3..1", "a", "1,,2", "0..999999999999"] {
             assert!(bad.parse::<Seeds>().is_err(), "{bad}");
         }

@@ -159,6 +159,26 @@ fn a_run_too_short_for_an_observation_has_dashes_and_nulls() {
 }
 
 #[test]
+fn seeds_keep_the_order_in_which_they_are_typed_and_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("result.json");
+    let what = ["--workload", "demo", "--policy", "shared,equal", "--duration", "2s"];
+    let seeds = ["--seed", "3,1,3,2", "--json", json.to_str().unwrap()];
+    let output = simulate(&[&what[..], &seeds].concat());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("seed 3,1,2\n"));
+    assert!(stdout(&output).contains("\nseed 3\n"), "{}", stdout(&output));
+    let document = read_json(&json);
+    assert_eq!((&document["seed"], &document["seeds"]), (&3.into(), &vec![3, 1, 2].into()));
+    let seeds: Vec<u64> = document["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["seed"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seeds, [3, 3, 1, 1, 2, 2]);
+}
+
+#[test]
 fn files_that_cannot_both_be_written_are_refused_before_the_run() {
     let (code, error) = refused(&["simulate", "--json", "same", "--csv", "same"]);
     assert_eq!(code, 2);

@@ -114,8 +114,9 @@ fn names(jobs: &[Job]) -> String {
 /// All runs, two or more at a time; those that were not begun when the user stopped are missing.
 fn execute(plan: &Plan, stop: &'static AtomicBool) -> Result<Vec<Run>, Failure> {
     let mut runs = pool::run(plan, &plan.jobs(), stop, std::io::stderr().is_terminal())?;
-    let place = |policy| plan.policies.iter().position(|&other| other == policy);
-    runs.sort_by_key(|run| (run.seed, place(run.policy)));
+    // As typed: seed by seed, and of each seed its policies.
+    let jobs = plan.jobs();
+    runs.sort_by_key(|run| jobs.iter().position(|&job| job == (run.seed, run.policy)));
     if runs.is_empty() {
         Err(Failure::failed("interrupted before the first result"))
     } else {
