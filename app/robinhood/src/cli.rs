@@ -113,7 +113,7 @@ pub(crate) struct SimulateArgs {
     /// Policies to run on the same requests, separated by commas, or `all` for the paper's and equal: robinhood, static, cliffhanger, fair, lama, equal, shared; also lama-curves, cliffhanger-credits
     #[arg(long, default_value = "shared,equal,robinhood", value_name = "A,B,..")]
     pub(crate) policy: Policies,
-    /// Size of the fleet of a preset: application servers and backend servers shrink together [default: 1/8]
+    /// Size of the fleet of a preset: application servers and backend servers shrink together; not of `demo` or a file [default: 1/8]
     #[arg(long, value_name = "RATIO")]
     pub(crate) scale: Option<Scale>,
     /// One seed, a range with both ends or a list

@@ -169,6 +169,7 @@ fn seeds_keep_the_order_in_which_they_are_typed_and_run_once() {
     assert!(stdout(&output).contains("\nseed 3\n"), "{}", stdout(&output));
     let document = read_json(&json);
     assert_eq!((&document["seed"], &document["seeds"]), (&3.into(), &vec![3, 1, 2].into()));
+    assert_eq!(document["scale"], "1", "demo is not scaled");
     let seeds: Vec<u64> = document["runs"]
         .as_array()
         .unwrap()

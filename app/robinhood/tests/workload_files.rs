@@ -112,12 +112,13 @@ fn mistakes_in_files_end_with_78_and_those_about_files_with_2() {
     let alone = write(&folder, "alone.toml", &std::fs::read_to_string(example()).unwrap());
     let good = write(&folder, "good.toml", &good);
     let missing = folder.path().join("no.toml").to_str().unwrap().to_owned();
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 8] = [
         (&["simulate", "--workload", &bad], 78, "bad.toml, line 23: `backends[0].sped`"),
         (&["workload", "show", &bad], 78, "did you mean `speed`?"),
         (&["workload", "show", &alone], 78, "cannot read `news-pop.json`"),
         (&["workload", "calibrate", &good], 78, "no backend of workload `demo` has a target"),
         (&["simulate", "--workload", &good, "--scale", "1/2"], 2, "--scale is for presets"),
+        (&["simulate", "--workload", "demo", "--scale", "1/2"], 2, "--scale is for presets"),
         (&["workload", "show", &missing], 2, "cannot read"),
         (&["workload", "show", "onrf"], 2, "the presets are onerf"),
     ];

@@ -15,7 +15,7 @@ pub(crate) struct Loaded {
     pub(crate) workload: Workload,
     /// Where `static` learns its limits: the main experiment of the presets; a file learns from itself.
     pub(crate) training: Workload,
-    /// Share of the full fleet.
+    /// Share of the full fleet; full where there is only one.
     pub(crate) scale: Scale,
     /// The workload as a file; that of a file has the comments of its author.
     pub(crate) text: Text,
@@ -37,7 +37,7 @@ impl Loaded {
     }
 }
 
-/// Loads a preset at a scale, 1/8 when none is given, or a file. A file describes one fleet: it is not scaled.
+/// Loads a preset at a scale, 1/8 when none is given, or a file. A file describes one fleet, and `demo` has one: they are not scaled.
 pub(crate) fn load_workload(name_or_path: &str, scale: Option<Scale>) -> Result<Loaded, Failure> {
     let path = Path::new(name_or_path);
     let is_path = path.extension().is_some_and(|extension| extension == "toml")
@@ -46,7 +46,15 @@ pub(crate) fn load_workload(name_or_path: &str, scale: Option<Scale>) -> Result<
     if is_path && !presets::NAMES.contains(&name_or_path) {
         return load_file(path, scale);
     }
-    let scale = scale.unwrap_or(Scale::EIGHTH);
+    let scale = match scale {
+        Some(scale) if name_or_path == "demo" && scale.as_f64() != 1.0 => {
+            return Err(Failure::usage(
+                "--scale is for presets of a fleet: `demo` is one application server with a few backends, so leave it out",
+            ));
+        }
+        None if name_or_path == "demo" => Scale::FULL,
+        scale => scale.unwrap_or(Scale::EIGHTH),
+    };
     let unknown = |error: presets::UnknownPreset| {
         Failure::usage(format!("{error}; a file is named by its path, as in `shop.toml`"))
     };
