@@ -101,7 +101,7 @@ pub(crate) struct SimulateArgs {
     /// A preset (onerf, b7-slow, b7-fast, b1-slow, b1-fast, random or demo), or the path of a workload file
     #[arg(long, default_value = "onerf", value_name = "NAME|FILE")]
     pub(crate) workload: String,
-    /// Requests from a trace, in JSON lines or binary, instead of generated ones; --workload serves them, and lookups are added for backends that it does not have
+    /// Requests from a trace (a regular file, in JSON lines or binary) instead of generated ones; --workload serves them, and lookups are added for backends that it does not have
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Requests per second of a trace, with unit [default: as recorded, times --time-scale]

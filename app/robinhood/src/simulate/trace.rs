@@ -26,6 +26,12 @@ impl Trace {
     /// Reads the trace of the command once, as the first seed sees it; `None` when requests are generated. `described` says who serves it.
     pub(super) fn of(args: &SimulateArgs, described: &Workload) -> Result<Option<Self>, Failure> {
         let Some(path) = args.trace.clone() else { return Ok(None) };
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(Failure::usage(format!(
+                "--trace {} is not a regular file: it is read once before the runs and again by each, so write the requests into a file first",
+                path.display()
+            )));
+        }
         let options = TraceOptions {
             speed: args.rate.map_or(TraceSpeed::TimeScale(args.time_scale), TraceSpeed::Rate),
             seed: args.seed.0[0],
