@@ -73,6 +73,23 @@ fn every_policy_serves_the_whole_trace_at_the_rate_that_is_asked_for() {
 }
 
 #[test]
+fn a_trace_at_a_rate_is_served_to_its_end_with_every_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(trace(folder.path())).unwrap();
+    let path = folder.path().join("three.jsonl");
+    std::fs::write(&path, text.lines().take(3).collect::<Vec<_>>().join("\n")).unwrap();
+    let what = ["--trace", path.to_str().unwrap(), "--workload", "demo", "--policy", "shared"];
+    let how = ["--rate", "1/s", "--seed", "1..40"];
+    for duration in [&[][..], &["--duration", "100s"]] {
+        let document = simulate(folder.path(), &[&what[..], &how, duration].concat());
+        assert_eq!(document["complete"], true);
+        let runs = document["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 40);
+        assert!(runs.iter().all(|run| run["requests"] == 3), "{document}");
+    }
+}
+
+#[test]
 fn a_bad_trace_is_refused_with_its_place_and_bad_lines_can_be_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path());

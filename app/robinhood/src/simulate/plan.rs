@@ -90,12 +90,16 @@ impl Plan {
             return Simulation::new(workload, policy, seed, options);
         };
         let stream = Box::new(trace.open(seed).map_err(SourceError::Trace)?);
+        Simulation::replay(&self.until_the_end(workload), stream, policy, seed, options)
+    }
+
+    /// The workload as long as any seed may need it: the length of a trace is that of the first seed, and a run ends with its last request.
+    fn until_the_end(&self, workload: &Workload) -> Workload {
         let mut workload = workload.clone();
-        if trace.is_whole {
-            // The length is that of the first seed; of another the last requests may come later, and the run ends with them.
-            workload.length.measured = Nanos(workload.length.measured.0 * 2);
+        if let Some(trace) = &self.trace {
+            workload.length.measured = trace.end_max - workload.length.warmup;
         }
-        Simulation::replay(&workload, stream, policy, seed, options)
+        workload
     }
 
     /// Every run, as seed and policy.

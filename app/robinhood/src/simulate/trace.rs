@@ -4,12 +4,15 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use robinhood_stats::Bytes;
+use robinhood_stats::{Bytes, Instant, Nanos};
 use robinhood_workload::trace::{Fault, Place};
 use robinhood_workload::{Survey, TraceError, TraceOptions, TraceReader, TraceSpeed, Workload};
 
 use crate::cli::SimulateArgs;
 use crate::failure::Failure;
+
+/// The longest that a workload may be.
+const RUN_MAX: Nanos = Nanos::from_secs(100 * 86_400);
 
 /// Where the requests come from.
 pub(super) struct Trace {
@@ -18,8 +21,8 @@ pub(super) struct Trace {
     survey: Survey,
     /// Bad lines or blocks.
     skipped: u64,
-    /// Whether runs go on to its end.
-    pub(super) is_whole: bool,
+    /// Where runs end that have not come to its end before: after `--duration`, or later than any seed makes it.
+    pub(super) end_max: Nanos,
 }
 
 impl Trace {
@@ -41,7 +44,10 @@ impl Trace {
         let mut reader = reader(&path, options).map_err(Failure::failed)?;
         let survey = Survey::of(&mut reader).map_err(Failure::failed)?;
         let skipped = reader.skipped();
-        Ok(Some(Self { path, options, survey, skipped, is_whole: args.duration.is_none() }))
+        let longest = length_max(&survey, options.speed, described.overhead);
+        let asked = args.duration.map(|duration| duration.scaled_down(args.time_scale));
+        let end_max = asked.map_or(longest, |asked| asked.min(longest));
+        Ok(Some(Self { path, options, survey, skipped, end_max }))
     }
 
     /// The trace from its start, for a run.
@@ -74,6 +80,23 @@ impl Trace {
         }
         notes
     }
+}
+
+/// A time that the trace does not reach with any seed. Its survey saw the first seed; of another the last requests can come later.
+fn length_max(survey: &Survey, speed: TraceSpeed, overhead: Nanos) -> Nanos {
+    let of_survey = survey.last_due.since(Instant::ZERO) + overhead + Nanos(1);
+    let longest = match speed {
+        // Requests of equal time lie anywhere in a step, which is a second or two times of the file apart.
+        TraceSpeed::TimeScale(factor) => {
+            of_survey + of_survey + Nanos::from_secs(1).scaled_down(factor)
+        }
+        // The sum of n exponential gaps: beyond this less than once in 10^40 seeds.
+        TraceSpeed::Rate(rate) => {
+            let gaps = survey.requests as f64;
+            Nanos::from_secs_f64((gaps + 40.0 * gaps.sqrt() + 60.0) / rate.0) + overhead
+        }
+    };
+    longest.min(RUN_MAX).max(of_survey)
 }
 
 fn reader(
