@@ -180,6 +180,18 @@ fn seeds_keep_the_order_in_which_they_are_typed_and_run_once() {
 }
 
 #[test]
+fn what_cannot_run_is_said_before_the_first_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("result.json");
+    let what = ["simulate", "--workload", "demo", "--policy", "shared,static", "--seed", "1..1000"];
+    let length = ["--slo", "40ms", "--duration", "2s", "--json", json.to_str().unwrap()];
+    let (code, error) = refused(&[&what[..], &length].concat());
+    assert_eq!(code, 78);
+    assert!(error.contains("shorter than a control period of 500.0 ms"), "{error}");
+    assert_eq!(error.lines().count(), 1, "no run has begun: {error}");
+}
+
+#[test]
 fn files_that_cannot_both_be_written_are_refused_before_the_run() {
     let (code, error) = refused(&["simulate", "--json", "same", "--csv", "same"]);
     assert_eq!(code, 2);

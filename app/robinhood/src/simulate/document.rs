@@ -42,7 +42,7 @@ pub(super) struct Document<'a> {
     timing: Option<Timing>,
 }
 
-/// A run that was not begun.
+/// A run that was not begun or could not be made.
 #[derive(Serialize)]
 struct Missing {
     seed: u64,

@@ -1,6 +1,7 @@
 //! `robinhood simulate`: policies on the same requests in virtual time, side by side.
 
 mod chart;
+mod check;
 mod csv;
 mod document;
 mod figures;
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use robinhood_controller::PolicyKind;
-use robinhood_simulator::{LoadGrowth, Outcome};
+use robinhood_simulator::{LoadGrowth, Outcome, SimulationError};
 use robinhood_stats::Nanos;
 
 use crate::cli::SimulateArgs;
@@ -42,6 +43,23 @@ struct Run {
     wall_seconds: f64,
 }
 
+/// A run that could not be made.
+struct Failed {
+    job: Job,
+    error: SimulationError,
+}
+
+impl Failed {
+    fn failure(&self, more: &str) -> Failure {
+        let (seed, policy) = self.job;
+        let text = format!("{policy} seed {seed}: {}{more}", self.error);
+        match self.error {
+            SimulationError::Source(_) => Failure::failed(text),
+            _ => Failure::configuration(text),
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     for path in [&args.json, &args.csv].into_iter().flatten() {
@@ -51,6 +69,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--json and --csv name the same file: give each its own"));
     }
     let plan = Plan::new(args)?;
+    check::check(&plan).map_err(Failure::configuration)?;
     let stop = interrupt::stop_flag()?;
     eprintln!(
         "workload {}, {} application servers, {} cache each, seed {}",
@@ -62,7 +81,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let notes = plan.trace.iter().flat_map(|trace| trace.notes(&plan.workload));
     notes.for_each(|note| eprintln!("{note}"));
     let started = Instant::now();
-    let mut runs = execute(&plan, stop)?;
+    let (mut runs, failed) = execute(&plan, stop)?;
     hold_against_objective(&mut runs, plan.objective);
     hold_against_shared(&mut runs, GROWTH_WINDOW_S / plan.options.time_scale);
     let warnings = warnings::of(&plan, &runs);
@@ -79,11 +98,19 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         output::write_with(path, |file| csv::write(&runs, &mut BufWriter::new(file)))?;
     }
     output::say(&format!("{}{}", tables::of(&plan, &runs), warnings::lines(&warnings)));
-    conclude(&runs, &missing)
+    conclude(&runs, &missing, failed.first())
 }
 
-/// Says what an interrupted command lacks, or why a trace broke off.
-fn conclude(runs: &[Run], missing: &[Job]) -> Result<(), Failure> {
+/// Says why a run could not be made, what an interrupted command lacks, or why a trace broke off.
+fn conclude(runs: &[Run], missing: &[Job], failed: Option<&Failed>) -> Result<(), Failure> {
+    if let Some(failed) = failed {
+        let complete = runs.iter().filter(|run| run.outcome.complete).count();
+        let all = runs.len() + missing.len();
+        return Err(failed.failure(&format!(
+            "; {complete} of {all} runs are complete, the others: {}",
+            names(missing)
+        )));
+    }
     if let Some(error) = runs.iter().find_map(|run| run.outcome.source_error.as_ref()) {
         return Err(Failure::failed(format!("{error}; the numbers cover what came before")));
     }
@@ -111,16 +138,16 @@ fn names(jobs: &[Job]) -> String {
     named.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// All runs, two or more at a time; those that were not begun when the user stopped are missing.
-fn execute(plan: &Plan, stop: &'static AtomicBool) -> Result<Vec<Run>, Failure> {
-    let mut runs = pool::run(plan, &plan.jobs(), stop, std::io::stderr().is_terminal())?;
+/// All runs, two or more at a time, and those that could not be made; those that were not begun when the user stopped are missing.
+fn execute(plan: &Plan, stop: &'static AtomicBool) -> Result<(Vec<Run>, Vec<Failed>), Failure> {
+    let (mut runs, failed) = pool::run(plan, &plan.jobs(), stop, std::io::stderr().is_terminal());
     // As typed: seed by seed, and of each seed its policies.
     let jobs = plan.jobs();
     runs.sort_by_key(|run| jobs.iter().position(|&job| job == (run.seed, run.policy)));
-    if runs.is_empty() {
-        Err(Failure::failed("interrupted before the first result"))
-    } else {
-        Ok(runs)
+    match failed.first() {
+        Some(failed) if runs.is_empty() => Err(failed.failure("")),
+        None if runs.is_empty() => Err(Failure::failed("interrupted before the first result")),
+        _ => Ok((runs, failed)),
     }
 }
 

@@ -94,7 +94,7 @@ impl Plan {
     }
 
     /// The workload as long as any seed may need it: the length of a trace is that of the first seed, and a run ends with its last request.
-    fn until_the_end(&self, workload: &Workload) -> Workload {
+    pub(super) fn until_the_end(&self, workload: &Workload) -> Workload {
         let mut workload = workload.clone();
         if let Some(trace) = &self.trace {
             workload.length.measured = trace.end_max - workload.length.warmup;

@@ -13,22 +13,22 @@ use robinhood_simulator::{
 use robinhood_stats::Bytes;
 
 use super::plan::Plan;
-use super::{Job, Run};
-use crate::failure::Failure;
+use super::{Failed, Job, Run};
 
 /// Progress is counted in millionths of a run.
 const WHOLE_RUN: u64 = 1_000_000;
 
 /// What became of the jobs so far; nothing of one that was stopped before it began.
-type Results = Mutex<Vec<Result<Option<Run>, SimulationError>>>;
+type Results = Mutex<Vec<Result<Option<Run>, Failed>>>;
 
 /// Executes all jobs, those that need the result of another last; after `stop` is set, the runs under way end with what they have and no other begins.
+/// A job that cannot be done does not keep the others from it.
 pub(super) fn run(
     plan: &Plan,
     jobs: &[Job],
     stop: &AtomicBool,
     draw: bool,
-) -> Result<Vec<Run>, Failure> {
+) -> (Vec<Run>, Vec<Failed>) {
     let mut jobs = jobs.to_vec();
     jobs.sort_by_key(|&(_, policy)| policy == PolicyKind::Static);
     let next = AtomicUsize::new(0);
@@ -43,6 +43,7 @@ pub(super) fn run(
                         break;
                     }
                     let result = one(plan, job, stop, &done, &finished);
+                    let result = result.map_err(|error| Failed { job, error });
                     finished.lock().expect("no thread panics with the lock").push(result);
                 }
                 running.fetch_sub(1, Ordering::Relaxed);
@@ -52,9 +53,16 @@ pub(super) fn run(
             show_progress(&done, jobs.len() as u64 * WHOLE_RUN, &running);
         }
     });
-    let results = finished.into_inner().expect("no thread panicked");
-    let runs = results.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>();
-    runs.map_err(Failure::configuration)
+    let (mut runs, mut failed) = (Vec::new(), Vec::new());
+    for result in finished.into_inner().expect("no thread panicked") {
+        match result {
+            Ok(run) => runs.extend(run),
+            Err(error) => failed.push(error),
+        }
+    }
+    let place = |failed: &Failed| jobs.iter().position(|&job| job == failed.job);
+    failed.sort_by_key(place); // which thread was first is chance
+    (runs, failed)
 }
 
 /// One run, after its training if the policy is `static`. `None` when the user stopped before the run itself began.
