@@ -140,7 +140,7 @@ pub(crate) struct SimulateArgs {
     /// Percentile that the objective and the tail band of the policies go by; the band reaches by half of what lies above it to both sides
     #[arg(long, default_value_t = 99.0, value_name = "P", value_parser = values::percentile)]
     pub(crate) percentile: f64,
-    /// Run so many times faster: times of the workload and of the control loop are divided by it, traffic and latencies are not
+    /// Run so many times faster: times of the workload and of the control loop are divided by it, traffic and latencies are not. 1/60 to 100, a tenth of it for `demo`; with `shared` alone more
     #[arg(long, default_value_t = 1.0, value_name = "X", value_parser = values::time_scale)]
     pub(crate) time_scale: f64,
     /// Queries that miss a key which their application server is fetching already wait for that fetch (delayed hits)

@@ -192,6 +192,35 @@ fn what_cannot_run_is_said_before_the_first_run() {
 }
 
 #[test]
+fn a_time_scale_that_cannot_work_is_refused_with_the_range_that_does() {
+    let refusal = |workload: &str, policy: &str, scale: &str| {
+        let what = ["--workload", workload, "--policy", policy, "--time-scale", scale];
+        let (code, error) = refused(&[&["simulate"], &what[..]].concat());
+        assert!(code == 2 && error.contains(&format!("--time-scale {scale}")), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        error
+    };
+    for scale in ["1000", "101", "0.016"] {
+        assert!(refusal("onerf", "shared,robinhood", scale).contains("from 0.016667 to 100:"));
+    }
+    for scale in ["1000", "10.1", "0.0016"] {
+        assert!(refusal("demo", "shared,equal", scale).contains("from 0.001667 to 10:"));
+    }
+    assert!(refusal("demo", "shared", "101").contains(" to 100, and `demo` is"));
+    assert!(refusal("onerf", "shared", "0.0001").contains("from 0.001"), "of 100 days");
+    // The ends of what is said to work.
+    let ends = [
+        ("shared,static", "10", "3s"),
+        ("shared,robinhood", "0.001667", "20ms"),
+        ("shared", "100", "30s"),
+    ];
+    for (policy, scale, duration) in ends {
+        let what = ["--workload", "demo", "--policy", policy, "--time-scale", scale];
+        simulate(&[&what[..], &["--duration", duration]].concat());
+    }
+}
+
+#[test]
 fn files_that_cannot_both_be_written_are_refused_before_the_run() {
     let (code, error) = refused(&["simulate", "--json", "same", "--csv", "same"]);
     assert_eq!(code, 2);

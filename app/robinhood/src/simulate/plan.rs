@@ -17,6 +17,13 @@ pub(super) const DEMO_OBJECTIVE_FACTOR: f64 = 1.5;
 /// How many times faster than the paper the demo's control loop runs.
 const DEMO_TIME_SCALE: f64 = 10.0;
 
+/// The control periods, shortest and longest, with which controllers work, in seconds.
+const CONTROL_PERIOD_S: (f64, f64) = (0.05, 300.0);
+/// The fastest that observations go, also without a control loop.
+const TIME_SCALE_MAX: f64 = 1_000.0;
+/// The longest that a part of a run may be.
+pub(super) const RUN_MAX: Nanos = Nanos::from_secs(100 * 86_400);
+
 /// What the percentile of the objective is held against.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Objective {
@@ -45,6 +52,7 @@ impl Plan {
     /// The plan that the flags describe.
     pub(super) fn new(args: &SimulateArgs) -> Result<Self, Failure> {
         let loaded = load_workload(&args.workload, args.scale)?;
+        check_time_scale(args, &loaded.workload)?;
         let trace = Trace::of(args, &loaded.workload)?;
         let (workload, training) = match &trace {
             Some(trace) => {
@@ -111,6 +119,42 @@ impl Plan {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Refuses a time scale at which the control loop of a policy does not work, or the run would be longer than any may be.
+fn check_time_scale(args: &SimulateArgs, workload: &Workload) -> Result<(), Failure> {
+    let is_demo = args.trace.is_none() && workload.name == "demo";
+    let own = if is_demo { DEMO_TIME_SCALE } else { 1.0 };
+    let length = workload.length;
+    let warmup = args.warmup.unwrap_or(length.warmup);
+    let measured = args.duration.map_or(length.measured, |whole| whole.saturating_sub(warmup));
+    let of_length = warmup.max(measured).as_secs_f64() / RUN_MAX.as_secs_f64();
+    let period_s = Options::default().period.as_secs_f64();
+    let controlled = args.policy.0.iter().find(|&&policy| policy != PolicyKind::Shared);
+    let (low, high) = match controlled {
+        Some(_) => {
+            let (shortest, longest) = CONTROL_PERIOD_S;
+            (of_length.max(period_s / longest / own), period_s / shortest / own)
+        }
+        None => (of_length, TIME_SCALE_MAX / own),
+    };
+    if (low..=high).contains(&args.time_scale) {
+        return Ok(());
+    }
+    let policy = controlled.unwrap_or(&PolicyKind::Shared);
+    let why = match controlled {
+        Some(_) if low > of_length => {
+            ": a control period, 5 s divided by it, lasts from 50 ms to 5 min"
+        }
+        _ => "",
+    };
+    let faster = if is_demo { ", and `demo` is 10 times as fast already" } else { "" };
+    Err(Failure::usage(format!(
+        "--time-scale {} does not work for `{}` with {policy}: write a number from {} to {high}{why}{faster}",
+        args.time_scale,
+        workload.name,
+        (low * 1e6).ceil() / 1e6
+    )))
 }
 
 fn options(args: &SimulateArgs, is_demo: bool, objective: Objective) -> Options {

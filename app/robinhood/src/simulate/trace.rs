@@ -8,11 +8,9 @@ use robinhood_stats::{Bytes, Instant, Nanos};
 use robinhood_workload::trace::{Fault, Place};
 use robinhood_workload::{Survey, TraceError, TraceOptions, TraceReader, TraceSpeed, Workload};
 
+use super::plan::RUN_MAX;
 use crate::cli::SimulateArgs;
 use crate::failure::Failure;
-
-/// The longest that a workload may be.
-const RUN_MAX: Nanos = Nanos::from_secs(100 * 86_400);
 
 /// Where the requests come from.
 pub(super) struct Trace {
