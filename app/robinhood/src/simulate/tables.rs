@@ -56,10 +56,10 @@ fn comparison(plan: &Plan, runs: &[Run]) -> String {
         .map(|&policy| (policy.to_string(), of_policy(runs, policy)))
         .filter(|(_, runs)| !runs.is_empty())
         .collect();
-    let best = best(&rows);
+    let best = best(&rows).filter(|_| rows.len() == plan.policies.len());
     for (place, (policy, runs)) in rows.iter().enumerate() {
         let mark = if best == Some(place) { " *" } else { "" };
-        let part = if runs[0].outcome.complete { "" } else { " (in part)" };
+        let part = part(runs, plan.seeds.len());
         let each = runs.iter().map(|run| observed(run, run.outcome.slo_violation_ratio * 100.0));
         let each = each.map(|percent| or_dash(percent, |percent| format!("{percent:.1}")));
         let share = |of: fn(&Run) -> f64| {
@@ -93,7 +93,15 @@ fn comparison(plan: &Plan, runs: &[Run]) -> String {
     format!("{}{note}", table.render())
 }
 
-/// The policy with the fewest violations, of equals the one with the lowest worst; `None` of fewer than two, or when some are not complete.
+/// What the figures of a policy lack, after its name: seeds, or the ends of runs.
+fn part(runs: &[&Run], seeds: usize) -> String {
+    let lacking = (runs.len() < seeds).then(|| format!("{} of {seeds} seeds", runs.len()));
+    let cut = (!runs[0].outcome.complete).then(|| "in part".to_owned());
+    let all: Vec<String> = lacking.into_iter().chain(cut).collect();
+    if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
+}
+
+/// The policy with the fewest violations, of equals the one with the lowest worst; `None` of fewer than two, or when they are not complete with the same seeds.
 fn best(rows: &[(String, Vec<&Run>)]) -> Option<usize> {
     let figures = |(_, runs): &(String, Vec<&Run>)| {
         (
@@ -101,8 +109,10 @@ fn best(rows: &[(String, Vec<&Run>)]) -> Option<usize> {
             median(runs, |run| run.outcome.tail_worst_ms),
         )
     };
+    let seeds = |runs: &[&Run]| runs.iter().map(|run| run.seed).collect::<Vec<_>>();
     let is_fair = rows.iter().all(|(_, runs)| {
-        runs[0].outcome.complete && runs.iter().all(|run| !run.outcome.series.latency.is_empty())
+        let is_seen = |run: &&Run| run.outcome.complete && !run.outcome.series.latency.is_empty();
+        runs.iter().all(is_seen) && seeds(runs) == seeds(&rows[0].1)
     });
     let all: Vec<(f64, f64)> = rows.iter().map(figures).collect();
     let least = |a: &usize, b: &usize| {
@@ -169,7 +179,45 @@ fn backend_table(runs: &[&Run], shown: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
+    use robinhood_controller::PolicyKind;
+    use robinhood_simulator::{LatencyPoint, Options, Simulation};
+    use robinhood_stats::Nanos;
+
     use super::*;
+
+    /// A run of the demo that is over at once, with these observations made up.
+    fn run(seed: u64, policy: PolicyKind, complete: bool, violations: f64) -> Run {
+        let workload = robinhood_workload::presets::demo(Nanos::from_millis(600));
+        let simulation = Simulation::new(&workload, policy, seed, Options::default()).unwrap();
+        let mut outcome = simulation.run(&mut |_| ControlFlow::Continue(()));
+        let (p50_ms, p90_ms, p99_ms, tail_ms) = (1.0, 2.0, 3.0, 3.0);
+        outcome.series.latency = vec![LatencyPoint { at_s: 1.0, p50_ms, p90_ms, p99_ms, tail_ms }];
+        (outcome.complete, outcome.slo_violation_ratio) = (complete, violations);
+        Run { seed, policy, outcome, objective: None, growth: Vec::new(), wall_seconds: 0.0 }
+    }
+
+    #[test]
+    fn a_best_policy_is_marked_only_among_the_same_complete_seeds() {
+        let (shared, equal) = (PolicyKind::Shared, PolicyKind::Equal);
+        let first = [run(1, shared, true, 0.5), run(2, shared, true, 0.5)];
+        let second = [run(1, equal, true, 0.1), run(2, equal, true, 0.1)];
+        let all = [
+            ("shared".to_owned(), first.iter().collect()),
+            ("equal".to_owned(), second.iter().collect()),
+        ];
+        assert_eq!(best(&all), Some(1));
+        let [shared, equal] = all;
+        let fewer = ("shared".to_owned(), shared.1[..1].to_vec());
+        assert_eq!(best(&[fewer, equal.clone()]), None, "one seed against two");
+        let other = run(2, PolicyKind::Shared, false, 0.0);
+        let cut = ("shared".to_owned(), vec![&first[0], &other]);
+        assert_eq!(best(&[cut, equal]), None, "one did not reach its end");
+        assert_eq!(part(&shared.1, 2), "");
+        assert_eq!(part(&shared.1, 6), " (2 of 6 seeds)");
+        assert_eq!(part(&[&other], 6), " (1 of 6 seeds, in part)");
+    }
 
     #[test]
     fn seeds_print_as_they_are_typed() {
