@@ -149,7 +149,7 @@ pub(crate) struct SimulateArgs {
     /// A query that times out frees its backend's server, which else works on it to the end
     #[arg(long)]
     pub(crate) cancel: bool,
-    /// Reports reach the controllers so much later, with unit, up to 100 control periods; --time-scale does not divide it
+    /// Reports reach the controllers so much later, with unit, up to 100 control periods; --time-scale does not divide it. A controller does not act on reports older than three control periods: above, every policy holds
     #[arg(long, default_value = "0s", value_name = "TIME")]
     pub(crate) report_delay: Nanos,
     /// Share of the reports that are lost, 0 to 1

@@ -170,8 +170,15 @@ fn late_and_lost_reports_change_what_the_controllers_do_and_not_the_requests() {
     assert_eq!((&delayed["report_delay_ms"], &lossy["report_loss"]), (&700.0.into(), &0.5.into()));
     assert_eq!(lossy, run(&["--report-loss", "0.5"]), "the losses are those of the seed");
     // A control period of the demo is half a second: three of them are the oldest that a controller acts on.
-    assert_eq!(moved(&run(&["--report-delay", "2s"])), 0);
-    assert_eq!(moved(&run(&["--report-loss", "1"])), 0);
+    for (flags, late) in [(["--report-delay", "2s"], 4.0), (["--report-loss", "1"], 0.0)] {
+        let held = run(&flags);
+        assert_eq!(moved(&held), 0);
+        let warnings = held["warnings"].as_array().unwrap();
+        let warning = warnings.iter().find(|warning| warning["kind"] == "held").unwrap();
+        assert_eq!((&warning["policy"], &warning["value"]), (&"robinhood".into(), &late.into()));
+    }
+    let is_held = |document: &Value| document["warnings"].to_string().contains("held");
+    assert!(!is_held(&plain) && !is_held(&delayed) && !is_held(&lossy));
     let requests = |document: &Value| whole(document, "robinhood", "requests");
     assert_eq!(requests(&plain), requests(&lossy));
     let (code, error) = refused(&[&["simulate"], &what[..], &["--report-delay", "1h"]].concat());

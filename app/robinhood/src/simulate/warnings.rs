@@ -1,5 +1,7 @@
 //! What a user should know about runs that made sense but may not be what was meant.
 
+use robinhood_controller::PolicyKind;
+use robinhood_stats::Nanos;
 use serde::Serialize;
 
 use super::Run;
@@ -20,6 +22,7 @@ enum Kind {
     OverloadedBackend,
     Timeouts,
     RefusedObjects,
+    Held,
 }
 
 /// One warning. What it does not name it is true of all.
@@ -31,7 +34,7 @@ pub(super) struct Warning {
     seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<String>,
-    /// Requests above the percentile in a window, queries, times of what the servers can do, queries, objects.
+    /// Requests above the percentile in a window, queries, times of what the servers can do, queries, objects, control periods of delay.
     value: f64,
     message: String,
 }
@@ -46,6 +49,7 @@ pub(super) fn of(plan: &Plan, runs: &[Run]) -> Vec<Warning> {
             warnings.extend(unqueried(run));
         }
         warnings.extend(overloaded(run));
+        warnings.extend(held(plan, run));
         let counted = [
             (Kind::Timeouts, run.outcome.timeouts, "queries timed out"),
             (
@@ -117,6 +121,28 @@ fn overloaded(run: &Run) -> impl Iterator<Item = Warning> {
     })
 }
 
+/// Of a policy that moves, and did not where reports were late or lost.
+fn held(plan: &Plan, run: &Run) -> Option<Warning> {
+    let options = &plan.options;
+    let is_still =
+        matches!(run.policy, PolicyKind::Shared | PolicyKind::Equal | PolicyKind::Static);
+    let is_disturbed = options.report_delay > Nanos::ZERO || options.report_loss > 0.0;
+    let has_periods = !run.outcome.series.control.is_empty();
+    let period = options.period.scaled_down(options.time_scale);
+    let periods = options.report_delay.as_secs_f64() / period.as_secs_f64();
+    (!is_still && is_disturbed && has_periods && run.outcome.bytes_moved == 0).then(|| Warning {
+        kind: Kind::Held,
+        policy: Some(run.policy.as_str()),
+        seed: run.seed,
+        backend: None,
+        value: periods,
+        message: format!(
+            "moved no byte: reports came {periods:.1} control periods late and {:.0} % of them were lost, and a controller does not act on those older than three",
+            options.report_loss * 100.0
+        ),
+    })
+}
+
 /// The warnings as lines, those of one kind and policy together.
 pub(super) fn lines(warnings: &[Warning]) -> String {
     let mut groups: Vec<Vec<&Warning>> = Vec::new();
@@ -161,6 +187,7 @@ fn sentence(group: &[&Warning]) -> String {
             format!("no request queried {} in the measured part {seeds}", backends.join(", "))
         }
         Kind::FewRequests => format!("{} {seeds}", group[0].message),
+        Kind::Held => format!("{policy}: {} {seeds}", group[0].message),
         Kind::Timeouts => format!("{policy}: up to {most} queries timed out {seeds}"),
         Kind::RefusedObjects => format!(
             "{policy}: up to {most} objects were too large for their partition and not cached {seeds}"
