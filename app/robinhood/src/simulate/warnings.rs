@@ -1,6 +1,7 @@
 //! What a user should know about runs that made sense but may not be what was meant.
 
 use robinhood_controller::PolicyKind;
+use robinhood_simulator::BackendOutcome;
 use robinhood_stats::Nanos;
 use serde::Serialize;
 
@@ -95,7 +96,9 @@ fn few_requests(plan: &Plan, run: &Run) -> Option<Warning> {
 }
 
 fn unqueried(run: &Run) -> impl Iterator<Item = Warning> {
-    let idle = run.outcome.backends.iter().filter(|backend| backend.queries == 0);
+    // A backend that has work, and no answer yet, was queried.
+    let is_idle = |backend: &&BackendOutcome| backend.queries == 0 && backend.load == 0.0;
+    let idle = run.outcome.backends.iter().filter(is_idle);
     idle.map(|backend| Warning {
         kind: Kind::UnqueriedBackend,
         policy: None,
