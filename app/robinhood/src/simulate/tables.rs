@@ -62,9 +62,8 @@ fn comparison(plan: &Plan, runs: &[Run]) -> String {
         let part = part(runs, plan.seeds.len());
         let each = runs.iter().map(|run| observed(run, run.outcome.slo_violation_ratio * 100.0));
         let each = each.map(|percent| or_dash(percent, |percent| format!("{percent:.1}")));
-        let share = |of: fn(&Run) -> f64| {
-            or_dash(median(runs, |run| observed(run, of(run))), |share| percent(share))
-        };
+        let share =
+            |of: fn(&Run) -> f64| or_dash(median(runs, |run| observed(run, of(run))), percent);
         let time = |of: fn(&Run) -> f64| {
             or_dash(median(runs, |run| observed(run, of(run))), |ms| format!("{ms:.0} ms"))
         };
