@@ -15,8 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Asks for large pages: a simulation waits for memory all over its tables, and a third of that is finding the pages
-/// (`docs/results/simulator-speed.md`).
+/// Asks for large pages, which a simulation needs that reads all over its tables (`docs/results/simulator-speed.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -88,6 +88,17 @@ fn the_same_seed_gives_the_same_bits_on_every_machine() {
         [PolicyKind::Shared, PolicyKind::Robinhood].map(|policy| fingerprint(&run(policy, 1)));
     assert_eq!(prints, [17_906_456_634_917_863_019, 16_078_579_808_619_164_529]);
     assert_ne!(prints[0], fingerprint(&run(PolicyKind::Shared, 2)));
+    let others = [
+        (PolicyKind::Equal, 17_306_950_296_731_217_483),
+        (PolicyKind::Cliffhanger, 15_647_062_091_945_816_047),
+        (PolicyKind::CliffhangerCredits, 7_567_728_137_729_336_788),
+        (PolicyKind::Fair, 12_093_157_907_792_394_441),
+        (PolicyKind::Lama, 41_849_992_392_900_454),
+        (PolicyKind::LamaCurves, 14_238_126_470_157_125_731),
+    ];
+    for (policy, print) in others {
+        assert_eq!(fingerprint(&run(policy, 1)), print, "{policy}");
+    }
 }
 
 #[test]
