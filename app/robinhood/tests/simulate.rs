@@ -187,7 +187,7 @@ fn what_cannot_run_is_said_before_the_first_run() {
     let length = ["--slo", "40ms", "--duration", "2s", "--json", json.to_str().unwrap()];
     let (code, error) = refused(&[&what[..], &length].concat());
     assert_eq!(code, 78);
-    assert!(error.contains("shorter than a control period of 500.0 ms"), "{error}");
+    assert!(error.contains("shorter than a control period of 500 ms"), "{error}");
     assert_eq!(error.lines().count(), 1, "no run has begun: {error}");
 }
 
