@@ -35,6 +35,8 @@ pub enum Purpose {
     TraceSpread = 10,
     /// Whether the report of an application server is lost.
     ReportLoss = 11,
+    /// Time between two arrivals of one client of a load tester.
+    ClientArrival = 12,
 }
 
 /// The source of all draws of one run.

@@ -5,6 +5,7 @@
 
 mod alias;
 
+pub mod arrivals;
 pub mod cachelib;
 pub mod capacity;
 pub mod draws;
@@ -22,6 +23,7 @@ pub mod spec;
 pub mod trace;
 pub mod zipf;
 
+pub use arrivals::{ArrivalTimes, Arrivals, ArrivalsError, RecordedGaps};
 pub use capacity::{Capacity, CapacityPath, CapacityPathError};
 pub use draws::{Draws, Geometric, Purpose, Sequence, Stream};
 pub use expected::{Expected, ExpectedBackend};

@@ -19,4 +19,5 @@ mod tests;
 pub use edit::{ServerChange, with_servers};
 pub use error::{FileError, FileMistake};
 pub use read::{Resolver, TEXT_BYTES_MAX, read};
+pub(crate) use write::exact_time;
 pub use write::write;

@@ -131,6 +131,11 @@ fn number(value: f64) -> String {
 }
 
 fn time(time: Nanos) -> String {
+    format!("\"{}\"", exact_time(time))
+}
+
+/// A time in the largest unit in which it is whole.
+pub(crate) fn exact_time(time: Nanos) -> String {
     const UNITS: [(&str, u64); 5] = [
         ("h", 3_600_000_000_000),
         ("m", 60_000_000_000),
@@ -142,6 +147,11 @@ fn time(time: Nanos) -> String {
 }
 
 fn bytes(bytes: u64) -> String {
+    format!("\"{}\"", exact_bytes(bytes))
+}
+
+/// A number of bytes in the largest unit in which it is whole.
+pub(crate) fn exact_bytes(bytes: u64) -> String {
     const UNITS: [(&str, u64); 7] = [
         ("TB", 1_000_000_000_000),
         ("GiB", 1 << 30),
@@ -157,10 +167,10 @@ fn bytes(bytes: u64) -> String {
 /// The number in the first unit of which it is a whole multiple.
 fn quantity(value: u64, units: &[(&str, u64)], smallest: &str, zero: &str) -> String {
     if value == 0 {
-        return format!("\"{zero}\"");
+        return zero.to_owned();
     }
     match units.iter().find(|(_, factor)| value.is_multiple_of(*factor)) {
-        Some((unit, factor)) => format!("\"{}{unit}\"", value / factor),
-        None => format!("\"{value}{smallest}\""),
+        Some((unit, factor)) => format!("{}{unit}", value / factor),
+        None => format!("{value}{smallest}"),
     }
 }
