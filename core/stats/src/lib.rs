@@ -1,10 +1,13 @@
-//! Units, backend names, histograms, quantiles and windows: the vocabulary of every other crate.
+//! Units, backend names, histograms, quantiles and windows: the vocabulary of every other crate. And what judges a measurement:
+//! are there enough samples, are arrivals Poisson.
 //!
 //! Place in the flow: below everything. Nothing here knows what a cache or a request is.
 
 pub mod backend;
+pub mod distributions;
 pub mod histogram;
 pub mod mixing;
+pub mod samples;
 pub mod slo;
 pub mod units;
 

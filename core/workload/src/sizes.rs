@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use robinhood_stats::BackendId;
+use robinhood_stats::distributions::normal_quantile;
 
 use crate::alias::AliasTable;
-use crate::draws::{Draws, Purpose, Sequence, normal_quantile};
+use crate::draws::{Draws, Purpose, Sequence};
 
 const STEP_BITS: u32 = 12;
 const STEPS: usize = 1 << STEP_BITS;
