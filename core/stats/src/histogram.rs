@@ -85,6 +85,14 @@ impl Histogram {
         Self::new(10)
     }
 
+    /// Takes the memory for values up to `value` now, so that no later addition has to.
+    pub fn reserve(&mut self, value: u64) {
+        let buckets = self.scale.bucket(value) + 1;
+        if buckets > self.counts.len() {
+            self.counts.resize(buckets, 0);
+        }
+    }
+
     /// Adds one value.
     #[inline]
     pub fn add(&mut self, value: u64) {

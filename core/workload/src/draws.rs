@@ -37,6 +37,8 @@ pub enum Purpose {
     ReportLoss = 11,
     /// Time between two arrivals of one client of a load tester.
     ClientArrival = 12,
+    /// The connection that a request of a load test takes.
+    Connection = 20,
 }
 
 /// The source of all draws of one run.

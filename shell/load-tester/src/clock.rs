@@ -73,6 +73,11 @@ impl Timer for RunClock {
     }
 }
 
+/// Processor time of the calling thread; zero where the system cannot tell.
+pub(crate) fn thread_cpu() -> Nanos {
+    nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(Nanos::ZERO)
+}
+
 /// Reading of the monotonic clock, in nanoseconds since some fixed moment.
 fn monotonic_ns() -> u64 {
     nanos_of(ClockId::CLOCK_MONOTONIC).expect("every Unix has a monotonic clock").0

@@ -28,8 +28,16 @@
 
 pub mod clock;
 pub mod cpu;
+#[cfg(target_os = "linux")]
+pub mod engine;
+#[cfg(target_os = "linux")]
+pub mod null_server;
 pub mod pacer;
+pub mod protocol;
+pub mod protocols;
 pub mod recorder;
+#[cfg(target_os = "linux")]
+pub mod run;
 pub mod schedule;
 pub mod summary;
 pub mod thread;
@@ -37,6 +45,8 @@ mod wake;
 
 pub use clock::{RunClock, Timer};
 pub use cpu::{CpuMeter, CpuShare};
+#[cfg(target_os = "linux")]
+pub use null_server::{NullServer, NullServerConfig};
 pub use pacer::{Pacer, PacingReport, Send};
 pub use recorder::{End, Recorder, RecorderConfig, Refused, Step, Ticket};
 pub use schedule::Schedule;

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use nix::time::ClockId;
 use robinhood_stats::{Histogram, Instant, Nanos};
 
-use crate::clock::{RunClock, Timer, nanos_of};
+use crate::clock::{RunClock, Timer, thread_cpu};
 use crate::schedule::Schedule;
 use crate::summary::Percentiles;
 use crate::thread::{Priority, ThreadSetup};
@@ -139,11 +138,10 @@ impl Pacer {
         I: Iterator<Item = (Instant, P)>,
         F: FnMut(Send<P>),
     {
-        let cpu_now = || nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(Nanos::ZERO);
-        let cpu_before = cpu_now();
+        let cpu_before = thread_cpu();
         let mut clock = self.clock;
         let mut report = pace(&mut clock, self.spin_max, schedule, stop, send);
-        report.cpu = cpu_now().saturating_sub(cpu_before);
+        report.cpu = thread_cpu().saturating_sub(cpu_before);
         report
     }
 }

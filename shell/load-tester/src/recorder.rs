@@ -150,6 +150,7 @@ impl Account {
             failed: self.failed,
             timed_out: self.timed_out,
             refused: self.refused,
+            unsent: 0, // who gives a request to a recorder sends it at once
             unfinished,
         }
     }

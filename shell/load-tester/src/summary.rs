@@ -7,7 +7,7 @@ use std::fmt;
 use robinhood_stats::Histogram;
 use serde::Serialize;
 
-/// Where all requests went. `scheduled = sent + refused` and `sent = completed + failed + timed_out + unfinished`.
+/// Where all requests went. `scheduled = sent + refused + unsent` and `sent = completed + failed + timed_out + unfinished`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Requests that came due.
@@ -22,15 +22,29 @@ pub struct Counts {
     pub timed_out: u64,
     /// Requests that were due and not started, because too many were in flight or no connection took them.
     pub refused: u64,
+    /// Requests that came due and waited for a connection until the run or their time was over.
+    pub unsent: u64,
     /// Requests started and without an end so far.
     pub unfinished: u64,
 }
 
 impl Counts {
+    /// Adds the counts of others.
+    pub fn merge(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.timed_out += other.timed_out;
+        self.refused += other.refused;
+        self.unsent += other.unsent;
+        self.unfinished += other.unfinished;
+    }
+
     /// # Panics
     /// When the counts do not add up: a request was lost or counted twice.
     pub(crate) fn assert_reconciled(&self) {
-        assert_eq!(self.scheduled, self.sent + self.refused, "{self:?}");
+        assert_eq!(self.scheduled, self.sent + self.refused + self.unsent, "{self:?}");
         assert_eq!(
             self.sent,
             self.completed + self.failed + self.timed_out + self.unfinished,

@@ -1,0 +1,272 @@
+//! A server that does nothing but answer: it sends every frame of 16 bytes back.
+//!
+//! Place in the flow: the far end of self-tests. What remains of a latency measured against it belongs to the load tester and the
+//! system. With a service time it is a queue with known answers: first come, first served, by one or more servers that each take
+//! exactly so long (M/D/c when arrivals are Poisson). Service is waited for, not worked, so that several servers need one processor.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use robinhood_stats::{Instant, Nanos};
+
+use crate::clock::RunClock;
+use crate::engine::poller::{Poller, Ready};
+use crate::protocol::Transport;
+use crate::protocols::null::FRAME_BYTES;
+use crate::thread::{Priority, ThreadSetup};
+
+/// Connections beyond which further ones are closed at once.
+const CONNECTIONS_MAX: usize = 4_096;
+const SLEEP_MAX: Nanos = Nanos::from_millis(5);
+const READ_BYTES: usize = 256 << 10;
+
+/// How a null server works.
+#[derive(Clone, Copy, Debug)]
+pub struct NullServerConfig {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Streams or datagrams. Datagrams are answered at once, whatever the service time.
+    pub transport: Transport,
+    /// What one frame takes.
+    pub service: Nanos,
+    /// Frames that are served at once.
+    pub servers: usize,
+    /// Whether to keep the processor while nothing is to do: no time of waking up in the answers.
+    pub spin: bool,
+    /// The processor to stay on.
+    pub cpu: Option<usize>,
+}
+
+/// A running server. It ends when this is dropped.
+#[derive(Debug)]
+pub struct NullServer {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    frames: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NullServer {
+    /// Starts on a thread of its own.
+    ///
+    /// # Errors
+    /// When it cannot listen, or the system gives no thread.
+    ///
+    /// # Panics
+    /// When there is no server to serve.
+    pub fn start(config: NullServerConfig) -> io::Result<Self> {
+        assert!(config.servers > 0, "a queue needs a server");
+        let socket = match config.transport {
+            Transport::Tcp => Socket::Tcp(TcpListener::bind(config.listen)?),
+            Transport::Udp => Socket::Udp(UdpSocket::bind(config.listen)?),
+        };
+        let address = socket.prepare()?;
+        let poller = Poller::new()?;
+        let (stop, frames) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop_seen, counted) = (Arc::clone(&stop), Arc::clone(&frames));
+        let thread =
+            std::thread::Builder::new().name("null-server".to_owned()).spawn(move || {
+                ThreadSetup::apply(config.cpu, Priority::Usual);
+                Serving::new(config, poller, counted).run(&socket, &stop_seen);
+            })?;
+        Ok(Self { address, stop, frames, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Frames answered so far.
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for NullServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join(); // a panic there was printed there
+        }
+    }
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Socket {
+    fn prepare(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                listener.local_addr()
+            }
+            Self::Udp(socket) => {
+                socket.set_nonblocking(true)?;
+                socket.local_addr()
+            }
+        }
+    }
+}
+
+struct Peer {
+    stream: TcpStream,
+    /// Bytes of a frame that is not whole, then answers that the system did not take.
+    partial: Vec<u8>,
+    out: Vec<u8>,
+}
+
+/// A frame in service or waiting for it.
+struct Job {
+    peer: usize,
+    frame: [u8; FRAME_BYTES],
+    done: Instant,
+}
+
+struct Serving {
+    config: NullServerConfig,
+    clock: RunClock,
+    poller: Poller,
+    peers: Vec<Option<Peer>>,
+    /// In the order in which they end: service times are equal.
+    jobs: VecDeque<Job>,
+    /// When each server is free.
+    free: Vec<Instant>,
+    frames: Arc<AtomicU64>,
+    scratch: Vec<u8>,
+}
+
+/// The token of the listening socket; peers have their place.
+const LISTENER: usize = CONNECTIONS_MAX;
+
+impl Serving {
+    fn new(config: NullServerConfig, poller: Poller, frames: Arc<AtomicU64>) -> Self {
+        Self {
+            config,
+            clock: RunClock::start(),
+            poller,
+            peers: Vec::new(),
+            jobs: VecDeque::new(),
+            free: vec![Instant::ZERO; config.servers],
+            frames,
+            scratch: vec![0; READ_BYTES],
+        }
+    }
+
+    fn run(mut self, socket: &Socket, stop: &AtomicBool) {
+        let watched = match socket {
+            Socket::Tcp(listener) => self.poller.add(listener, LISTENER, false),
+            Socket::Udp(datagrams) => self.poller.add(datagrams, LISTENER, false),
+        };
+        if watched.is_err() {
+            return; // out of kernel memory: clients see a closed port
+        }
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            while self.jobs.front().is_some_and(|job| job.done <= now) {
+                let job = self.jobs.pop_front().expect("just seen");
+                self.answer(job.peer, &job.frame);
+            }
+            let wait = self.jobs.front().map_or(SLEEP_MAX, |job| job.done.since(now));
+            if !self.config.spin && wait > Nanos::from_micros(60) {
+                let early = if self.jobs.is_empty() { 0 } else { 60_000 };
+                _ = self.poller.sleep(Nanos(wait.0 - early)); // a failure shows in the poll
+            }
+            let Ok(ready) = self.poller.poll().map(Iterator::collect::<Vec<Ready>>) else { return };
+            for ready in ready {
+                match socket {
+                    Socket::Tcp(listener) if ready.connection == LISTENER => self.accept(listener),
+                    Socket::Tcp(_) => self.serve(ready),
+                    Socket::Udp(datagrams) => self.echo(datagrams),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: &TcpListener) {
+        let Ok((stream, _)) = listener.accept() else { return };
+        let free = self.peers.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.peers.len());
+        let ready = stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok();
+        if place >= CONNECTIONS_MAX || !ready || self.poller.add(&stream, place, false).is_err() {
+            return;
+        }
+        let peer = Some(Peer { stream, partial: Vec::new(), out: Vec::new() });
+        if place == self.peers.len() {
+            self.peers.push(peer);
+        } else {
+            self.peers[place] = peer;
+        }
+    }
+
+    fn serve(&mut self, ready: Ready) {
+        let place = ready.connection;
+        if ready.writable {
+            self.answer(place, &[]);
+        }
+        let Some(peer) = self.peers.get_mut(place).and_then(Option::as_mut) else { return };
+        if !ready.readable {
+            return;
+        }
+        let bytes = match (&peer.stream).read(&mut self.scratch) {
+            Ok(bytes) if bytes > 0 => bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            _ => {
+                self.peers[place] = None;
+                return;
+            }
+        };
+        peer.partial.extend_from_slice(&self.scratch[..bytes]);
+        let mut bytes = std::mem::take(&mut peer.partial);
+        let whole = bytes.len() - bytes.len() % FRAME_BYTES;
+        if self.config.service == Nanos::ZERO {
+            self.answer(place, &bytes[..whole]);
+        } else {
+            let now = self.clock.now();
+            for frame in bytes[..whole].as_chunks().0 {
+                let first = self.free.iter_mut().min().expect("there is a server");
+                *first = (*first).max(now) + self.config.service;
+                self.jobs.push_back(Job { peer: place, frame: *frame, done: *first });
+            }
+        }
+        bytes.drain(..whole);
+        if let Some(peer) = &mut self.peers[place] {
+            peer.partial = bytes;
+        }
+    }
+
+    /// Sends bytes, after those that still wait.
+    fn answer(&mut self, place: usize, bytes: &[u8]) {
+        let Some(peer) = self.peers.get_mut(place).and_then(Option::as_mut) else { return };
+        self.frames.fetch_add((bytes.len() / FRAME_BYTES) as u64, Ordering::Relaxed);
+        let was_waiting = !peer.out.is_empty();
+        peer.out.extend_from_slice(bytes);
+        let taken = match (&peer.stream).write(&peer.out) {
+            Ok(taken) => taken,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(_) => {
+                self.peers[place] = None;
+                return;
+            }
+        };
+        peer.out.drain(..taken);
+        let waits = !peer.out.is_empty();
+        if waits != was_waiting && self.poller.watch_writes(&peer.stream, place, waits).is_err() {
+            self.peers[place] = None;
+        }
+    }
+
+    fn echo(&mut self, socket: &UdpSocket) {
+        while let Ok((bytes, from)) = socket.recv_from(&mut self.scratch) {
+            _ = socket.send_to(&self.scratch[..bytes], from); // datagrams may be lost
+            self.frames.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A run: clients on threads of their own, started together, watched while they work.
+//!
+//! Place in the flow: above the engine. It opens all connections before anything is sent, decides when measuring begins, hands the
+//! course of the run to whoever looks, and brings the accounts of the clients together without mixing them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use robinhood_stats::{Instant, Nanos};
+
+use crate::clock::RunClock;
+use crate::engine::client::{Client, ClientConfig, ClientOutcome, DueTimes, Shared, Source};
+use crate::engine::slot::{Phases, Slot, Slots};
+use crate::protocol::Protocol;
+use crate::thread::{Priority, ThreadSetup};
+
+/// Between the moment when all clients are ready and the first due time.
+const START_AFTER: Nanos = Nanos::from_millis(20);
+/// How often the course of the run is looked at.
+const WATCH_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// What one client needs.
+pub struct ClientSetup {
+    /// How requests look.
+    pub protocol: Box<dyn Protocol>,
+    /// What they ask for.
+    pub source: Box<dyn Source>,
+    /// When they are due, from the start of the run.
+    pub due_times: DueTimes,
+    /// The processor to stay on.
+    pub cpu: Option<usize>,
+    /// Bounds and habits.
+    pub config: ClientConfig,
+}
+
+/// A run to be made.
+pub struct Run {
+    /// The server.
+    pub target: SocketAddr,
+    /// One entry a client.
+    pub clients: Vec<ClientSetup>,
+    /// The priority that the clients ask for.
+    pub priority: Priority,
+    /// Not measured, from the start.
+    pub warm_up: Nanos,
+    /// Measured, after the warm-up.
+    pub duration: Nanos,
+}
+
+/// What came of one client.
+#[derive(Debug)]
+pub struct ClientReport {
+    /// Counts and times.
+    pub outcome: ClientOutcome,
+    /// Its part of the course, by slot.
+    pub slots: Vec<Slot>,
+    /// What its thread was granted.
+    pub thread: ThreadSetup,
+    /// Processor time of its thread from the start of the run.
+    pub cpu: Nanos,
+}
+
+/// A run cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The server is not there.
+    #[error(
+        "cannot connect to {target}: {error}; is the server running, and does it listen there?"
+    )]
+    Connect {
+        /// Where it should be.
+        target: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system refuses something that a client needs.
+    #[error("a client cannot start: {0}")]
+    Client(io::Error),
+}
+
+/// How far a run is, for a live view.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Time since the first request could be due.
+    pub elapsed: Nanos,
+    /// When measuring begins and ends, in the same time.
+    pub measured: (Nanos, Nanos),
+    /// Slots of all clients together that closed since the last call.
+    pub slots: Vec<Slot>,
+    /// Requests without answer at this moment.
+    pub in_flight: u64,
+}
+
+type Finished = (io::Result<ClientOutcome>, ThreadSetup, Nanos);
+
+struct Worker {
+    shared: Arc<Shared>,
+    thread: JoinHandle<Finished>,
+    slots: Vec<Slot>,
+    fresh: VecDeque<Slot>,
+}
+
+impl Run {
+    /// Makes the run. `watch` is called some tens of times a second, from the calling thread; the run ends early when `stop` is set.
+    ///
+    /// # Errors
+    /// When a client cannot connect or start. Nothing was sent then.
+    ///
+    /// # Panics
+    /// When a client panics: an error in this crate or in a protocol.
+    pub fn execute(
+        self,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(&Progress),
+    ) -> Result<Vec<ClientReport>, RunError> {
+        let clock = RunClock::start();
+        let (ready, is_ready) = mpsc::channel();
+        let mut starts = Vec::new();
+        let mut workers = Vec::new();
+        for setup in self.clients {
+            let shared = Arc::new(Shared {
+                stop: AtomicBool::new(false),
+                in_flight: AtomicU64::new(0),
+                phases: Phases::new(Instant(u64::MAX), Instant(u64::MAX)),
+                slots: Slots::default(),
+            });
+            let (start, started) = mpsc::channel();
+            let thread = Launch { target: self.target, priority: self.priority, clock, setup }
+                .spawn(Arc::clone(&shared), ready.clone(), started)
+                .map_err(RunError::Client)?;
+            starts.push(start);
+            workers.push(Worker { shared, thread, slots: Vec::new(), fresh: VecDeque::new() });
+        }
+        drop(ready);
+        let target = self.target;
+        for opened in is_ready.iter().take(workers.len()) {
+            opened.map_err(|error| RunError::Connect { target, error })?;
+        }
+        let start = clock.now() + START_AFTER;
+        let measured = (start + self.warm_up, start + self.warm_up + self.duration);
+        for worker in &workers {
+            worker.shared.phases.set(measured.0, measured.1);
+        }
+        for sender in starts {
+            _ = sender.send(start); // a client that panicked is seen when it is joined
+        }
+        watch_until_over(&mut workers, stop, |workers| {
+            let in_flight =
+                workers.iter().map(|worker| worker.shared.in_flight.load(Ordering::Relaxed)).sum();
+            watch(&Progress {
+                elapsed: clock.now().since(start),
+                measured: (self.warm_up, self.warm_up + self.duration),
+                slots: closed_by_all(workers),
+                in_flight,
+            });
+        });
+        workers.into_iter().map(Worker::finish).collect()
+    }
+}
+
+fn watch_until_over(
+    workers: &mut [Worker],
+    stop: &AtomicBool,
+    mut watch: impl FnMut(&mut [Worker]),
+) {
+    loop {
+        let over = workers.iter().all(|worker| worker.thread.is_finished());
+        let is_stopped = stop.load(Ordering::Relaxed);
+        for worker in &mut *workers {
+            if is_stopped {
+                worker.shared.stop.store(true, Ordering::Relaxed);
+            }
+            worker.collect();
+        }
+        watch(workers);
+        if over {
+            return;
+        }
+        std::thread::sleep(WATCH_EVERY);
+    }
+}
+
+/// Slots that every client has closed, added up.
+fn closed_by_all(workers: &mut [Worker]) -> Vec<Slot> {
+    let whole = workers.iter().map(|worker| worker.fresh.len()).min().unwrap_or(0);
+    let mut sums = Vec::with_capacity(whole);
+    for _ in 0..whole {
+        let mut slots = workers.iter_mut().filter_map(|worker| worker.fresh.pop_front());
+        let mut sum = slots.next().expect("there is a client");
+        slots.for_each(|slot| sum.merge(&slot));
+        sums.push(sum);
+    }
+    sums
+}
+
+impl Worker {
+    fn collect(&mut self) {
+        for slot in self.shared.slots.take() {
+            self.fresh.push_back(slot.clone());
+            self.slots.push(slot);
+        }
+    }
+
+    fn finish(mut self) -> Result<ClientReport, RunError> {
+        let (outcome, thread, cpu) = match self.thread.join() {
+            Ok(finished) => finished,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        self.slots.extend(self.shared.slots.take());
+        Ok(ClientReport {
+            outcome: outcome.map_err(RunError::Client)?,
+            slots: self.slots,
+            thread,
+            cpu,
+        })
+    }
+}
+
+/// What a client's thread is given.
+struct Launch {
+    target: SocketAddr,
+    priority: Priority,
+    clock: RunClock,
+    setup: ClientSetup,
+}
+
+impl Launch {
+    fn spawn(
+        self,
+        shared: Arc<Shared>,
+        ready: mpsc::Sender<io::Result<()>>,
+        started: mpsc::Receiver<Instant>,
+    ) -> io::Result<JoinHandle<Finished>> {
+        std::thread::Builder::new().name("load-client".to_owned()).spawn(move || {
+            let setup = ThreadSetup::apply(self.setup.cpu, self.priority);
+            let nothing = |error| (Err(error), setup.clone(), Nanos::ZERO);
+            let opened = Client::open(
+                self.target,
+                self.setup.protocol,
+                self.setup.source,
+                self.setup.config,
+                self.clock,
+                &shared,
+            );
+            let client = match opened {
+                Ok(client) => client,
+                Err(error) => {
+                    let copy = io::Error::new(error.kind(), error.to_string());
+                    _ = ready.send(Err(error));
+                    return nothing(copy);
+                }
+            };
+            _ = ready.send(Ok(()));
+            drop(ready);
+            // The sender goes away when the run cannot begin.
+            let Ok(start) = started.recv() else { return nothing(io::Error::other("not started")) };
+            let due_times = self.setup.due_times;
+            let due_times = Box::new(due_times.map(move |due| start + Nanos(due.0)));
+            let before = crate::clock::thread_cpu();
+            let outcome = client.run(due_times);
+            (outcome, setup, crate::clock::thread_cpu().saturating_sub(before))
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! Clients against real servers on loopback: everything that comes due is accounted for, whatever the server does.
+#![cfg(target_os = "linux")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+
+use robinhood_load_tester::engine::client::{ClientConfig, Ended, Source};
+use robinhood_load_tester::protocol::{
+    Answer, Asked, Garbage, Kind, Limits, Protocol, Request, Transport,
+};
+use robinhood_load_tester::protocols::null::Null;
+use robinhood_load_tester::run::{ClientReport, ClientSetup, Run, RunError};
+use robinhood_load_tester::{NullServer, NullServerConfig, Priority};
+use robinhood_stats::{Instant, Nanos};
+
+struct Calls;
+
+impl Source for Calls {
+    fn next(&mut self, index: u64) -> Request<'_> {
+        Request { index, kind: Kind::Call, key: b"", value: b"" }
+    }
+}
+
+/// A client that sends one request every `gap`.
+fn client(transport: Transport, gap: Nanos, config: ClientConfig) -> ClientSetup {
+    ClientSetup {
+        protocol: Box::new(Null::new(transport)),
+        source: Box::new(Calls),
+        due_times: Box::new((1..).map(move |step| Instant(gap.0 * step))),
+        cpu: None,
+        config,
+    }
+}
+
+fn run(target: SocketAddr, clients: Vec<ClientSetup>) -> Result<Vec<ClientReport>, RunError> {
+    let (warm_up, duration) = (Nanos::from_millis(50), Nanos::from_millis(200));
+    let run = Run { target, clients, priority: Priority::Usual, warm_up, duration };
+    run.execute(&AtomicBool::new(false), |_| {})
+}
+
+fn null_server(transport: Transport, service: Nanos) -> NullServer {
+    let listen = ([127, 0, 0, 1], 0).into();
+    let config =
+        NullServerConfig { listen, transport, service, servers: 1, spin: false, cpu: None };
+    NullServer::start(config).expect("a free port")
+}
+
+/// A server that handles each connection with a function, on its own thread.
+fn odd_server(handle: fn(TcpStream)) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || handle(stream));
+        }
+    });
+    address
+}
+
+const GAP: Nanos = Nanos::from_micros(100);
+
+#[test]
+fn every_request_that_was_due_is_answered_and_timed() {
+    let (tcp, udp) = (Transport::Tcp, Transport::Udp);
+    // Few datagrams: a machine that stops for a while must not lose any.
+    let slow = Nanos::from_millis(1);
+    for (transport, pipelined, gap) in [(tcp, false, GAP), (tcp, true, GAP), (udp, false, slow)] {
+        let server = null_server(transport, Nanos::ZERO);
+        let config = ClientConfig { pipelined, records_max: 100, ..ClientConfig::default() };
+        let reports = run(server.address(), vec![client(transport, gap, config)]).unwrap();
+        let outcome = &reports[0].outcome;
+        let counts = outcome.account.counts;
+        assert_eq!(outcome.ended, Ended::Complete, "{counts:?}");
+        let due = 200_000_000 / gap.0;
+        assert_eq!((counts.scheduled, counts.completed), (due, due), "{transport:?} {counts:?}");
+        let with_warm_up = 250_000_000 / gap.0 - 1; // the first is due after one gap
+        assert_eq!(server.frames(), with_warm_up);
+        let account = &outcome.account;
+        assert_eq!(account.latency.count(), due);
+        let parts = account.timer_lateness.count() + account.queue_lateness.count();
+        assert_eq!(parts, account.lateness.count());
+        // From the due time = lateness + from the send, request by request, hence in their sums.
+        assert_eq!(account.latency.sum(), account.lateness.sum() + account.service.sum());
+        assert_eq!(outcome.records.len(), 100);
+        for record in &outcome.records {
+            assert!(record.due <= record.sent && record.sent <= record.received, "{record:?}");
+            assert_eq!(record.request_end_bytes % 16, 0);
+        }
+    }
+}
+
+#[test]
+fn clients_have_their_own_accounts_and_slots_cover_the_run() {
+    let server = null_server(Transport::Tcp, Nanos::ZERO);
+    let config = ClientConfig { slot: Nanos::from_millis(10), ..ClientConfig::default() };
+    let clients = (0..3).map(|_| client(Transport::Tcp, GAP, config)).collect();
+    let reports = run(server.address(), clients).unwrap();
+    for report in &reports {
+        assert_eq!(report.outcome.account.counts.completed, 2_000);
+        assert_eq!(report.slots.iter().map(|slot| slot.sent).sum::<u64>(), 2_499);
+        assert!(report.slots.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let error = run(free, vec![client(Transport::Tcp, GAP, ClientConfig::default())]).unwrap_err();
+    assert!(error.to_string().contains(&free.to_string()), "{error}");
+}
+
+#[test]
+fn a_server_that_never_answers_costs_the_timeout_and_no_more() {
+    let address = odd_server(|mut stream| {
+        let mut bytes = [0; 4_096];
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let config = ClientConfig { timeout: Nanos::from_millis(30), ..ClientConfig::default() };
+    let reports = run(address, vec![client(Transport::Tcp, GAP, config)]).unwrap();
+    let account = &reports[0].outcome.account;
+    assert_eq!((account.counts.timed_out, account.counts.completed), (2_000, 0));
+    assert_eq!(account.unanswered(), 2_000);
+}
+
+#[test]
+fn requests_beyond_the_bound_are_refused_and_counted() {
+    let address = odd_server(|mut stream| {
+        let mut bytes = [0; 4_096];
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let config = ClientConfig { in_flight_max: 10, ..ClientConfig::default() };
+    let reports = run(address, vec![client(Transport::Tcp, GAP, config)]).unwrap();
+    let counts = reports[0].outcome.account.counts;
+    assert_eq!(counts.scheduled, 2_000);
+    assert_eq!(counts.refused, 2_000, "ten of the warm-up hold all places: {counts:?}");
+}
+
+#[test]
+fn a_server_that_closes_or_sends_garbage_ends_the_run_with_the_reason() {
+    let closing = odd_server(drop);
+    let garbage = odd_server(|mut stream| {
+        let mut bytes = [0; 64];
+        if stream.read(&mut bytes).is_ok() {
+            _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    for (address, expected) in [(closing, "lost before their first answer"), (garbage, "HTTP/1.1")]
+    {
+        let reports =
+            run(address, vec![client(Transport::Tcp, GAP, ClientConfig::default())]).unwrap();
+        let outcome = &reports[0].outcome;
+        let Ended::Aborted(reason) = &outcome.ended else { panic!("{:?}", outcome.ended) };
+        assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+#[test]
+fn a_server_that_closes_after_some_answers_is_met_again_and_again() {
+    // Ten frames a connection, then the end.
+    let address = odd_server(|mut stream| {
+        let mut frame = [0; 16];
+        for _ in 0..10 {
+            if stream.read_exact(&mut frame).and_then(|()| stream.write_all(&frame)).is_err() {
+                return;
+            }
+        }
+    });
+    let reports = run(address, vec![client(Transport::Tcp, GAP, ClientConfig::default())]).unwrap();
+    let outcome = &reports[0].outcome;
+    let counts = outcome.account.counts;
+    assert_eq!(outcome.ended, Ended::Complete, "{counts:?}");
+    assert!(outcome.lost_connections > 8, "{outcome:?}");
+    assert!(
+        counts.scheduled == 2_000
+            && counts.completed + counts.failed + counts.refused + counts.unsent == 2_000,
+        "{counts:?}"
+    );
+}
+
+/// The null protocol with one request at a time on a connection.
+struct OneByOne(Null);
+
+impl Protocol for OneByOne {
+    fn name(&self) -> &'static str {
+        "one by one"
+    }
+    fn depth_max(&self) -> usize {
+        1
+    }
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+    fn encode(&mut self, request: &Request<'_>, out: &mut Vec<u8>) {
+        self.0.encode(request, out);
+    }
+    fn decode(&mut self, asked: Asked, bytes: &[u8]) -> Result<Option<Answer>, Garbage> {
+        self.0.decode(asked, bytes)
+    }
+}
+
+#[test]
+fn requests_without_a_free_connection_wait_and_their_latency_counts_on() {
+    // One millisecond each, one connection, due every 100 us: request n waits 0.9 n ms.
+    let server = null_server(Transport::Tcp, Nanos::from_millis(1));
+    let config =
+        ClientConfig { connections: 1, timeout: Nanos::from_secs(20), ..ClientConfig::default() };
+    let mut setup = client(Transport::Tcp, GAP, config);
+    setup.protocol = Box::new(OneByOne(Null::new(Transport::Tcp)));
+    setup.due_times = Box::new((1..=500).map(|step| Instant(GAP.0 * step + 50_000_000)));
+    let reports = run(server.address(), vec![setup]).unwrap();
+    let account = &reports[0].outcome.account;
+    assert_eq!(account.counts.completed, 500, "{:?}", account.counts);
+    // Lower bounds only: a busy machine makes everything later.
+    assert!(account.latency.max().unwrap() > 440_000_000, "{:?}", account.latency.max());
+    assert!(account.service.min().unwrap() >= 1_000_000, "{:?}", account.service.min());
+}
+
+#[test]
+fn a_run_that_is_stopped_keeps_what_was_measured() {
+    let server = null_server(Transport::Tcp, Nanos::ZERO);
+    let stop = AtomicBool::new(false);
+    let run = Run {
+        target: server.address(),
+        clients: vec![client(Transport::Tcp, GAP, ClientConfig::default())],
+        priority: Priority::Usual,
+        warm_up: Nanos::ZERO,
+        duration: Nanos::from_secs(3_600),
+    };
+    let reports = run
+        .execute(&stop, |progress| {
+            if progress.elapsed > Nanos::from_millis(100) {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        })
+        .unwrap();
+    let outcome = &reports[0].outcome;
+    assert_eq!(outcome.ended, Ended::Stopped);
+    assert!(outcome.account.counts.completed > 100, "{:?}", outcome.account.counts);
+}
