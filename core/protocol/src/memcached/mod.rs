@@ -131,6 +131,13 @@ fn malformed(expected: &'static str, line: &[u8]) -> ProtocolError {
 mod tests {
     use super::*;
 
+    /// What a writer appends, readable.
+    pub(super) fn escaped(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        out.escape_ascii().to_string()
+    }
+
     #[test]
     fn keys_are_refused_with_the_limit_and_what_to_do() {
         assert_eq!(Key::new(b"").unwrap_err(), RequestError::KeyEmpty { limit_bytes: 250 });

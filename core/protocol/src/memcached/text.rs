@@ -205,12 +205,10 @@ fn uncommon(line: &[u8]) -> Result<Response<'_>, ProtocolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memcached::VALUE_BYTES_MAX;
+    use crate::memcached::{VALUE_BYTES_MAX, tests::escaped};
 
     fn written(request: Request<'_>) -> String {
-        let mut out = Vec::new();
-        request.write(&mut out);
-        out.escape_ascii().to_string()
+        escaped(|out| request.write(out))
     }
 
     fn single(bytes: &[u8]) -> Response<'_> {
