@@ -3,12 +3,15 @@
 //!
 //! Place in the flow: below everything. Nothing here knows what a cache or a request is.
 
+pub mod arrival_test;
 pub mod backend;
 pub mod distributions;
 pub mod histogram;
 pub mod mixing;
 pub mod samples;
 pub mod slo;
+#[cfg(test)]
+mod test_draws;
 pub mod units;
 
 pub use backend::{BackendId, BackendName, BackendTable, NameError};
