@@ -24,6 +24,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::distributions::chi_squared_exceeds;
+use crate::series::mean;
 use crate::units::Nanos;
 
 use gap_sample::BLOCK;
@@ -174,10 +175,6 @@ fn sorted_gaps(sample: &GapSample) -> Vec<f64> {
     let mut gaps: Vec<f64> = sample.gaps().map(|gap| (gap.0 as f64).max(0.5)).collect();
     gaps.sort_unstable_by(f64::total_cmp);
     gaps
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Anderson and Darling's statistic for an exponential distribution with the mean of the values, modified for their number.

@@ -1,14 +1,16 @@
 //! Units, backend names, histograms, quantiles and windows: the vocabulary of every other crate. And what judges a measurement:
-//! are there enough samples, are arrivals Poisson.
+//! are there enough samples, are arrivals Poisson, do clients agree.
 //!
 //! Place in the flow: below everything. Nothing here knows what a cache or a request is.
 
 pub mod arrival_test;
 pub mod backend;
+pub mod clients;
 pub mod distributions;
 pub mod histogram;
 pub mod mixing;
 pub mod samples;
+mod series;
 pub mod slo;
 #[cfg(test)]
 mod test_draws;
