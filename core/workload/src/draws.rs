@@ -37,6 +37,18 @@ pub enum Purpose {
     ReportLoss = 11,
     /// Time between two arrivals of one client of a load tester.
     ClientArrival = 12,
+    /// Whether a client of a load tester reads or writes.
+    ClientOperation = 13,
+    /// The key that it reads or writes.
+    ClientKey = 14,
+    /// The length of a key.
+    KeyBytes = 15,
+    /// The size of a value.
+    ValueBytes = 16,
+    /// Whether a key is in the cache before the load begins.
+    Preload = 17,
+    /// The characters of keys and values.
+    Content = 18,
     /// The connection that a request of a load test takes.
     Connection = 20,
 }

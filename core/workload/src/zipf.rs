@@ -64,6 +64,15 @@ impl Zipf {
         ((low + fraction * (high - low)) as u32).min(self.catalogue - 1)
     }
 
+    /// The probability of a rank below `rank`, by the table.
+    pub(crate) fn share_below(&self, rank: u32) -> f64 {
+        let rank = f64::from(rank);
+        let step = self.knots.partition_point(|&knot| f64::from(knot) <= rank).clamp(1, STEPS);
+        let (low, high) = (f64::from(self.knots[step - 1]), f64::from(self.knots[step]));
+        let inside = if high > low { ((rank - low) / (high - low)).min(1.0) } else { 1.0 };
+        (step as f64 - 1.0 + inside) / STEPS as f64
+    }
+
     /// The number of keys.
     pub const fn catalogue(&self) -> u32 {
         self.catalogue
@@ -111,13 +120,6 @@ mod tests {
     use crate::draws::{Draws, Purpose};
     use robinhood_stats::BackendId;
 
-    /// The distribution function that the table stands for: probability of a rank below `rank`.
-    fn tabulated(zipf: &Zipf, rank: f64) -> f64 {
-        let step = zipf.knots.partition_point(|&knot| f64::from(knot) <= rank).clamp(1, STEPS);
-        let (low, high) = (f64::from(zipf.knots[step - 1]), f64::from(zipf.knots[step]));
-        (step as f64 - 1.0 + ((rank - low) / (high - low)).min(1.0)) / STEPS as f64
-    }
-
     #[test]
     fn the_table_agrees_with_the_exact_distribution_everywhere() {
         for (catalogue, exponent) in [
@@ -134,7 +136,7 @@ mod tests {
             let total: f64 = (0..catalogue).map(weight).sum();
             let mut below = 0.0;
             for rank in 0..catalogue {
-                let deviation = (tabulated(&zipf, f64::from(rank)) - below / total).abs();
+                let deviation = (zipf.share_below(rank) - below / total).abs();
                 assert!(deviation < 1e-4, "{catalogue} {exponent} rank {rank}: {deviation}");
                 below += weight(rank);
             }
