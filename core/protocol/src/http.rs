@@ -15,9 +15,6 @@ use std::mem::MaybeUninit;
 
 use crate::{Parsed, ProtocolError, RequestError, scan};
 
-/// The name of the protocol in errors.
-const PROTOCOL: &str = "HTTP/1.1";
-
 /// The longest head of a response (informational ones before it included), in bytes.
 pub const HEAD_BYTES_MAX: usize = 65_536;
 
@@ -143,7 +140,7 @@ pub fn parse(bytes: &[u8], body_bytes_max: usize) -> Parsed<Response<'_>> {
         let Some(head) = head(bytes, start)? else { return Ok(None) };
         start = head.end;
         match head.status {
-            101 => return Err(unsupported("no change of protocol (status 101)", bytes)),
+            101 => return Err(scan::malformed("no change of protocol (status 101)")),
             100..200 => continue,
             _ => {}
         }
@@ -153,7 +150,7 @@ pub fn parse(bytes: &[u8], body_bytes_max: usize) -> Parsed<Response<'_>> {
             Framing::Chunked => body::chunked(bytes, start, body_bytes_max)?,
             Framing::Unknown => {
                 let expected = "content-length or chunks, so that the connection stays open";
-                return Err(unsupported(expected, bytes));
+                return Err(scan::malformed(expected));
             }
         };
         let closes = head.closes;
@@ -191,17 +188,17 @@ fn head(bytes: &[u8], start: usize) -> Result<Option<Head>, ProtocolError> {
     let length = match parsed {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => {
-            return Err(ProtocolError::too_long(PROTOCOL, "head", HEAD_BYTES_MAX, bytes));
+            return Err(ProtocolError::TooLong { what: "head", limit_bytes: HEAD_BYTES_MAX });
         }
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => {
-            let (what, limit) = ("a head (headers)", HEADERS_MAX as u64);
-            return Err(ProtocolError::too_large(PROTOCOL, what, limit + 1, limit));
+            let (what, limit) = ("headers", HEADERS_MAX as u64);
+            return Err(ProtocolError::TooLarge { what, announced: limit + 1, limit });
         }
-        Err(_) => return Err(unsupported("the head of a response", window)),
+        Err(_) => return Err(scan::malformed("the head of a response")),
     };
     let (Some(status @ 100..), Some(minor)) = (response.code, response.version) else {
-        return Err(unsupported("a status from 100 to 999", window));
+        return Err(scan::malformed("a status from 100 to 999"));
     };
     let mut head =
         Head { status, closes: minor == 0, framing: Framing::Unknown, end: start + length };
@@ -216,13 +213,13 @@ impl Head {
     fn read(&mut self, header: &httparse::Header<'_>) -> Result<(), ProtocolError> {
         let (name, value) = (header.name, header.value);
         if name.eq_ignore_ascii_case("content-length") {
-            let length = scan::number(value).ok_or_else(|| unsupported("a length", value))?;
-            self.frame(Framing::Length(length), value)?;
+            let length = scan::number(value).ok_or_else(|| scan::malformed("a length"))?;
+            self.frame(Framing::Length(length))?;
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(unsupported("the transfer coding `chunked`", value));
+                return Err(scan::malformed("the transfer coding `chunked`"));
             }
-            self.frame(Framing::Chunked, value)?;
+            self.frame(Framing::Chunked)?;
         } else if name.eq_ignore_ascii_case("connection") {
             for word in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
                 if word.eq_ignore_ascii_case(b"close") {
@@ -236,18 +233,13 @@ impl Head {
     }
 
     /// Sets how the body ends; twice only in the same way.
-    fn frame(&mut self, framing: Framing, value: &[u8]) -> Result<(), ProtocolError> {
+    fn frame(&mut self, framing: Framing) -> Result<(), ProtocolError> {
         if self.framing != Framing::Unknown && self.framing != framing {
-            return Err(unsupported("one length, or chunks", value));
+            return Err(scan::malformed("one length, or chunks"));
         }
         self.framing = framing;
         Ok(())
     }
-}
-
-#[cold]
-fn unsupported(expected: &'static str, found: &[u8]) -> ProtocolError {
-    ProtocolError::malformed(PROTOCOL, expected, found)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 
 use crate::{Parsed, ProtocolError, scan};
 
-/// The name of the protocol in errors.
-const PROTOCOL: &str = "RESP";
+/// What the length of a reply counts, in errors.
+const REPLY_UNIT: &str = "bytes of a reply";
 
 /// The longest line (status, error, length), in bytes with its end.
 pub const LINE_BYTES_MAX: usize = 65_536;
@@ -132,26 +132,26 @@ enum Step<'a> {
 
 #[inline]
 fn step(bytes: &[u8], bulk_bytes_max: usize) -> Parsed<Step<'_>> {
-    let Some((line, used)) = scan::line(PROTOCOL, bytes, LINE_BYTES_MAX)? else { return Ok(None) };
+    let Some((line, used)) = scan::line(bytes, LINE_BYTES_MAX)? else { return Ok(None) };
     let reply = match *line {
         [b'$', b'-', b'1'] | [b'*', b'-', b'1'] | [b'_'] => Reply::Null,
         [b'$', ref digits @ ..] => {
-            let length = scan::number(digits).ok_or_else(|| malformed("a length", line))?;
-            let length = bounded(length, bulk_bytes_max)?;
-            let block = scan::block(PROTOCOL, bytes, used, length)?;
+            let length = scan::number(digits).ok_or_else(|| scan::malformed("a length"))?;
+            let length = scan::bounded(length, bulk_bytes_max, REPLY_UNIT)?;
+            let block = scan::block(bytes, used, length)?;
             return Ok(block.map(|(data, used)| (Step::Whole(Reply::Bulk(data)), used)));
         }
         [b'*', ref digits @ ..] => {
             let count =
-                scan::number(digits).ok_or_else(|| malformed("a number of elements", line))?;
+                scan::number(digits).ok_or_else(|| scan::malformed("a number of elements"))?;
             return Ok(Some((Step::Array(count), used)));
         }
         [b'+', ref text @ ..] => Reply::Simple(text),
         [b'-', ref text @ ..] => Reply::Error(text),
         [b':', ref digits @ ..] => {
-            Reply::Integer(integer(digits).ok_or_else(|| malformed("a number of 64 bits", line))?)
+            Reply::Integer(integer(digits).ok_or_else(|| scan::malformed("a number of 64 bits"))?)
         }
-        _ => return Err(malformed("a reply of RESP2", line)),
+        _ => return Err(scan::malformed("a reply of RESP2")),
     };
     Ok(Some((Step::Whole(reply), used)))
 }
@@ -179,11 +179,11 @@ fn array_end(
         let room = reply_bytes_max.saturating_sub(end - start);
         let Some((item, used)) = step(&bytes[end..], room)? else { return Ok(None) };
         end += used;
-        bounded((end - start) as u64, reply_bytes_max)?;
+        scan::bounded((end - start) as u64, reply_bytes_max, REPLY_UNIT)?;
         if let Step::Array(count) = item {
             if depth == DEPTH_MAX {
-                let (depth, limit) = (DEPTH_MAX as u64 + 1, DEPTH_MAX as u64);
-                return Err(ProtocolError::too_large(PROTOCOL, "a depth (arrays)", depth, limit));
+                let (what, limit) = ("arrays in each other", DEPTH_MAX as u64);
+                return Err(ProtocolError::TooLarge { what, announced: limit + 1, limit });
             }
             missing[depth] = count;
             depth += 1;
@@ -195,18 +195,10 @@ fn array_end(
 
 fn check_elements(elements: u64) -> Result<(), ProtocolError> {
     if elements > ELEMENTS_MAX {
-        let what = "an array (elements)";
-        return Err(ProtocolError::too_large(PROTOCOL, what, elements, ELEMENTS_MAX));
+        let what = "elements of an array";
+        return Err(ProtocolError::TooLarge { what, announced: elements, limit: ELEMENTS_MAX });
     }
     Ok(())
-}
-
-#[inline]
-fn bounded(bytes: u64, limit: usize) -> Result<usize, ProtocolError> {
-    match usize::try_from(bytes) {
-        Ok(bytes) if bytes <= limit => Ok(bytes),
-        _ => Err(ProtocolError::too_large(PROTOCOL, "a reply (bytes)", bytes, limit as u64)),
-    }
 }
 
 fn integer(text: &[u8]) -> Option<i64> {
@@ -214,11 +206,6 @@ fn integer(text: &[u8]) -> Option<i64> {
         [b'-', digits @ ..] => 0i64.checked_sub_unsigned(scan::number(digits)?),
         [b'+', digits @ ..] | digits => i64::try_from(scan::number(digits)?).ok(),
     }
-}
-
-#[cold]
-fn malformed(expected: &'static str, line: &[u8]) -> ProtocolError {
-    ProtocolError::malformed(PROTOCOL, expected, line)
 }
 
 #[cfg(test)]
@@ -279,7 +266,7 @@ mod tests {
         let deep = |depth: usize| format!("{}:1\r\n", "*1\r\n".repeat(depth));
         assert!(parse(deep(DEPTH_MAX).as_bytes(), 1_000).unwrap().is_some());
         let error = parse(deep(DEPTH_MAX + 1).as_bytes(), 1_000).unwrap_err().to_string();
-        assert!(error.contains("a depth (arrays) of 9 is above the limit of 8"), "{error}");
+        assert!(error.contains("9 arrays in each other, above the limit of 8"), "{error}");
     }
 
     #[test]

@@ -9,50 +9,55 @@ use crate::{Parsed, ProtocolError};
 /// # Errors
 /// When there is no LF within `line_bytes_max` bytes, or one without CR before it.
 #[inline]
-pub(crate) fn line<'a>(
-    protocol: &'static str,
-    bytes: &'a [u8],
-    line_bytes_max: usize,
-) -> Parsed<&'a [u8]> {
+pub(crate) fn line(bytes: &[u8], line_bytes_max: usize) -> Parsed<&[u8]> {
     let window = &bytes[..bytes.len().min(line_bytes_max)];
     match memchr::memchr(b'\n', window) {
         Some(end) => match window[..end].strip_suffix(b"\r") {
             Some(line) => Ok(Some((line, end + 1))),
-            None => Err(ProtocolError::malformed(
-                protocol,
-                "a line that ends with CR LF",
-                &bytes[..=end],
-            )),
+            None => Err(malformed("a line that ends with CR LF")),
         },
         None if bytes.len() >= line_bytes_max => {
-            Err(ProtocolError::too_long(protocol, "line", line_bytes_max, bytes))
+            Err(ProtocolError::TooLong { what: "line", limit_bytes: line_bytes_max })
         }
         None => Ok(None),
     }
 }
 
-/// The data of `length` bytes that begins at `start` and ends with CR LF; a `length` that the caller has bounded. Looks
-/// at the last two bytes only.
+/// The data of `length` bytes that begins at `start` and ends with CR LF, and where it ends with them. Looks at the last
+/// two bytes only.
 ///
 /// # Errors
 /// When other bytes than CR LF follow.
 #[inline]
-pub(crate) fn block<'a>(
-    protocol: &'static str,
-    bytes: &'a [u8],
-    start: usize,
-    length: usize,
-) -> Parsed<&'a [u8]> {
+pub(crate) fn block(bytes: &[u8], start: usize, length: usize) -> Parsed<&[u8]> {
     let end = start.saturating_add(length);
     match bytes.get(end..end.saturating_add(2)) {
         Some(b"\r\n") => Ok(Some((&bytes[start..end], end + 2))),
-        Some(other) => Err(ProtocolError::malformed(
-            protocol,
-            "CR LF after a value of the stated length",
-            other,
-        )),
+        Some(_) => Err(malformed("CR LF after a value of the stated length")),
         None => Ok(None),
     }
+}
+
+/// A number of bytes that a message announces, when it is within the limit.
+///
+/// # Errors
+/// When it is above; `what` is counted.
+#[inline]
+pub(crate) fn bounded(
+    announced: u64,
+    limit: usize,
+    what: &'static str,
+) -> Result<usize, ProtocolError> {
+    match usize::try_from(announced) {
+        Ok(bytes) if bytes <= limit => Ok(bytes),
+        _ => Err(ProtocolError::TooLarge { what, announced, limit: limit as u64 }),
+    }
+}
+
+/// The error that something else should have been there.
+#[cold]
+pub(crate) const fn malformed(expected: &'static str) -> ProtocolError {
+    ProtocolError::Malformed { expected }
 }
 
 /// The decimal number that the bytes begin with, and what follows it; `None` when there is no digit or the number does not
@@ -88,21 +93,21 @@ mod tests {
 
     #[test]
     fn a_line_ends_with_both_bytes_and_within_the_bound() {
-        assert_eq!(line("x", b"END\r\nmore", 5), Ok(Some((&b"END"[..], 5))));
-        assert_eq!(line("x", b"\r\n", 5), Ok(Some((&b""[..], 2))));
-        assert_eq!(line("x", b"END\r", 5), Ok(None));
-        assert_eq!(line("x", b"", 5), Ok(None));
-        assert!(matches!(line("x", b"LONG\r\n", 5), Err(ProtocolError::TooLong { .. })));
-        assert!(matches!(line("x", b"\n", 5), Err(ProtocolError::Malformed { .. })));
-        assert!(matches!(line("x", b"a\n", 5), Err(ProtocolError::Malformed { .. })));
+        assert_eq!(line(b"END\r\nmore", 5), Ok(Some((&b"END"[..], 5))));
+        assert_eq!(line(b"\r\n", 5), Ok(Some((&b""[..], 2))));
+        assert_eq!(line(b"END\r", 5), Ok(None));
+        assert_eq!(line(b"", 5), Ok(None));
+        assert!(matches!(line(b"LONG\r\n", 5), Err(ProtocolError::TooLong { .. })));
+        assert!(matches!(line(b"\n", 5), Err(ProtocolError::Malformed { .. })));
+        assert!(matches!(line(b"a\n", 5), Err(ProtocolError::Malformed { .. })));
     }
 
     #[test]
     fn a_block_is_complete_with_its_end_of_line() {
-        assert_eq!(block("x", b"head\r\n\r\n\r\n", 6, 2), Ok(Some((&b"\r\n"[..], 10))));
-        assert_eq!(block("x", b"abc\r", 0, 3), Ok(None));
-        assert_eq!(block("x", b"abc\r\n", 0, usize::MAX), Ok(None));
-        assert!(block("x", b"abcd\r\n", 0, 3).is_err());
+        assert_eq!(block(b"head\r\n\r\n\r\n", 6, 2), Ok(Some((&b"\r\n"[..], 10))));
+        assert_eq!(block(b"abc\r", 0, 3), Ok(None));
+        assert_eq!(block(b"abc\r\n", 0, usize::MAX), Ok(None));
+        assert!(block(b"abcd\r\n", 0, 3).is_err());
     }
 
     #[test]

@@ -3,11 +3,13 @@
 //! Place in the flow: after the head. Chunks stay in the bytes received; [`Body::parts`] walks over them.
 //! Source: RFC 9112, section 7.1. Extensions of chunks and trailer fields are skipped.
 
-use super::{PROTOCOL, unsupported};
 use crate::{Parsed, ProtocolError, scan};
 
 /// The longest line with the size of a chunk, or of a trailer field, in bytes with its end.
 const LINE_BYTES_MAX: usize = 4_096;
+
+/// What the length of a body counts, in errors.
+const BODY_UNIT: &str = "bytes of a body";
 
 /// Trailer fields after the last chunk.
 const TRAILERS_MAX: usize = 64;
@@ -74,7 +76,7 @@ pub(super) fn whole(
     length: u64,
     body_bytes_max: usize,
 ) -> Parsed<Body<'_>> {
-    let end = start.saturating_add(bounded(length, body_bytes_max)?);
+    let end = start.saturating_add(scan::bounded(length, body_bytes_max, BODY_UNIT)?);
     Ok(bytes.get(start..end).map(|body| (Body::whole(body), end)))
 }
 
@@ -93,27 +95,27 @@ pub(super) fn chunked(bytes: &[u8], start: usize, body_bytes_max: usize) -> Pars
     }
     let framed = &bytes[start..end];
     for _ in 0..=TRAILERS_MAX {
-        let line = scan::line(PROTOCOL, &bytes[end..], LINE_BYTES_MAX)?;
+        let line = scan::line(&bytes[end..], LINE_BYTES_MAX)?;
         let Some((trailer, used)) = line else { return Ok(None) };
         end += used;
         if trailer.is_empty() {
             return Ok(Some((Body { framed, chunked: true, bytes: length }, end)));
         }
     }
-    let (what, limit) = ("a chunked body (trailer fields)", TRAILERS_MAX as u64);
-    Err(ProtocolError::too_large(PROTOCOL, what, limit + 1, limit))
+    let (what, limit) = ("trailer fields", TRAILERS_MAX as u64);
+    Err(ProtocolError::TooLarge { what, announced: limit + 1, limit })
 }
 
 /// The chunk that begins at `start`, and where it ends; the last one is empty, and its end is that of its line.
 fn chunk(bytes: &[u8], start: usize, chunk_bytes_max: usize) -> Parsed<&[u8]> {
-    let line = scan::line(PROTOCOL, &bytes[start..], LINE_BYTES_MAX)?;
+    let line = scan::line(&bytes[start..], LINE_BYTES_MAX)?;
     let Some((line, used)) = line else { return Ok(None) };
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
-    let length = hexadecimal(digits).ok_or_else(|| unsupported("the size of a chunk", line))?;
+    let length = hexadecimal(digits).ok_or_else(|| scan::malformed("the size of a chunk"))?;
     let data_start = start + used;
-    match bounded(length, chunk_bytes_max)? {
+    match scan::bounded(length, chunk_bytes_max, BODY_UNIT)? {
         0 => Ok(Some((b"", data_start))),
-        length => scan::block(PROTOCOL, bytes, data_start, length),
+        length => scan::block(bytes, data_start, length),
     }
 }
 
@@ -124,11 +126,4 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     digits
         .iter()
         .try_fold(0, |number, byte| Some(number << 4 | u64::from(char::from(*byte).to_digit(16)?)))
-}
-
-fn bounded(bytes: u64, limit: usize) -> Result<usize, ProtocolError> {
-    match usize::try_from(bytes) {
-        Ok(bytes) if bytes <= limit => Ok(bytes),
-        _ => Err(ProtocolError::too_large(PROTOCOL, "a body (bytes)", bytes, limit as u64)),
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: as [`super::text`]. The opaque tag tells which request a response belongs to.
 
-use super::{Fault, Key, LINE_BYTES_MAX, PROTOCOL, append, append_number, bounded, malformed};
+use super::{Fault, Key, LINE_BYTES_MAX, VALUE_UNIT, append, append_number};
 use crate::{Parsed, ProtocolError, scan};
 
 /// A command.
@@ -166,7 +166,7 @@ fn append_flags(out: &mut Vec<u8>, flags: Flags<'_>) {
 /// # Errors
 /// When the bytes are no response, or the value is larger.
 pub fn parse(bytes: &[u8], value_bytes_max: usize) -> Parsed<Response<'_>> {
-    let Some((line, used)) = scan::line(PROTOCOL, bytes, LINE_BYTES_MAX)? else { return Ok(None) };
+    let Some((line, used)) = scan::line(bytes, LINE_BYTES_MAX)? else { return Ok(None) };
     let (code, words) = match line {
         [_, _] => (line, &b""[..]),
         [_, _, b' ', words @ ..] => (&line[..2], words),
@@ -178,10 +178,10 @@ pub fn parse(bytes: &[u8], value_bytes_max: usize) -> Parsed<Response<'_>> {
             let (length, flags) = match scan::leading_number(words) {
                 Some((length, [])) => (length, &b""[..]),
                 Some((length, [b' ', flags @ ..])) => (length, flags),
-                _ => return Err(malformed("VA <bytes> <flags>", line)),
+                _ => return Err(scan::malformed("VA <bytes> <flags>")),
             };
-            let length = bounded(length, value_bytes_max)?;
-            let block = scan::block(PROTOCOL, bytes, used, length)?;
+            let length = scan::bounded(length, value_bytes_max, VALUE_UNIT)?;
+            let block = scan::block(bytes, used, length)?;
             let flags = Flags::new(flags);
             return Ok(block.map(|(data, used)| (Response::Value { flags, data }, used)));
         }
@@ -191,14 +191,14 @@ pub fn parse(bytes: &[u8], value_bytes_max: usize) -> Parsed<Response<'_>> {
         b"EX" => Response::Exists(flags),
         b"NF" => Response::NotFound(flags),
         b"MN" => Response::NoOp,
-        _ => return Err(malformed("a meta response", line)),
+        _ => return Err(scan::malformed("a meta response")),
     };
     Ok(Some((response, used)))
 }
 
 #[cold]
 fn fault(line: &[u8]) -> Result<Response<'_>, ProtocolError> {
-    let fault = Fault::of_line(line).ok_or_else(|| malformed("a meta response", line))?;
+    let fault = Fault::of_line(line).ok_or_else(|| scan::malformed("a meta response"))?;
     Ok(Response::Fault(fault))
 }
 

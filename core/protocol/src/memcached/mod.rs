@@ -8,10 +8,7 @@
 pub mod meta;
 pub mod text;
 
-use crate::{ProtocolError, RequestError, scan};
-
-/// The name of the protocol in errors.
-const PROTOCOL: &str = "memcached";
+use crate::{RequestError, scan};
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 250;
@@ -110,22 +107,8 @@ fn append_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
     scan::write_number(out, number);
 }
 
-/// The length of a value, as a header states it, when it is within the bound.
-#[inline]
-fn bounded(length: u64, value_bytes_max: usize) -> Result<usize, ProtocolError> {
-    match usize::try_from(length) {
-        Ok(bytes) if bytes <= value_bytes_max => Ok(bytes),
-        _ => {
-            let limit = value_bytes_max as u64;
-            Err(ProtocolError::too_large(PROTOCOL, "a value (bytes)", length, limit))
-        }
-    }
-}
-
-#[cold]
-fn malformed(expected: &'static str, line: &[u8]) -> ProtocolError {
-    ProtocolError::malformed(PROTOCOL, expected, line)
-}
+/// What a value's length counts, in errors.
+const VALUE_UNIT: &str = "bytes of a value";
 
 #[cfg(test)]
 mod tests {

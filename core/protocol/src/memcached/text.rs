@@ -3,7 +3,7 @@
 //! Place in the flow: [`Request::write`] appends a command to a send buffer; [`parse`] and [`parse_single`] read the
 //! response to it.
 
-use super::{Fault, Key, LINE_BYTES_MAX, PROTOCOL, append, append_number, bounded, malformed};
+use super::{Fault, Key, LINE_BYTES_MAX, VALUE_UNIT, append, append_number};
 use crate::{Parsed, ProtocolError, scan};
 
 /// A command.
@@ -123,7 +123,7 @@ impl Response<'_> {
 /// # Errors
 /// When the bytes are no response, or the value is larger.
 pub fn parse(bytes: &[u8], value_bytes_max: usize) -> Parsed<Response<'_>> {
-    let Some((line, used)) = scan::line(PROTOCOL, bytes, LINE_BYTES_MAX)? else { return Ok(None) };
+    let Some((line, used)) = scan::line(bytes, LINE_BYTES_MAX)? else { return Ok(None) };
     if let Some(header) = line.strip_prefix(b"VALUE ") {
         return value(bytes, header, used, value_bytes_max);
     }
@@ -151,7 +151,7 @@ pub fn parse_single(bytes: &[u8], value_bytes_max: usize) -> Parsed<Response<'_>
     }
     match bytes.get(used..used + END.len()) {
         Some(END) => Ok(Some((response, used + END.len()))),
-        Some(other) => Err(malformed("END after the value of a single get", other)),
+        Some(_) => Err(scan::malformed("END after the value of a single get")),
         None => Ok(None),
     }
 }
@@ -164,10 +164,10 @@ fn value<'a>(
     value_bytes_max: usize,
 ) -> Parsed<Response<'a>> {
     let Some((key, flags, length, cas)) = value_header(header) else {
-        return Err(malformed("VALUE <key> <flags> <bytes> [<cas>]", header));
+        return Err(scan::malformed("VALUE <key> <flags> <bytes> [<cas>]"));
     };
-    let length = bounded(length, value_bytes_max)?;
-    let block = scan::block(PROTOCOL, bytes, data_start, length)?;
+    let length = scan::bounded(length, value_bytes_max, VALUE_UNIT)?;
+    let block = scan::block(bytes, data_start, length)?;
     Ok(block.map(|(data, used)| (Response::Value { key, flags, cas, data }, used)))
 }
 
@@ -196,10 +196,10 @@ fn uncommon(line: &[u8]) -> Result<Response<'_>, ProtocolError> {
     }
     if let Some(pair) = line.strip_prefix(b"STAT ") {
         let space = pair.iter().position(|byte| *byte == b' ');
-        let space = space.ok_or_else(|| malformed("STAT <name> <value>", line))?;
+        let space = space.ok_or_else(|| scan::malformed("STAT <name> <value>"))?;
         return Ok(Response::Stat { name: &pair[..space], value: &pair[space + 1..] });
     }
-    Err(malformed("a response", line))
+    Err(scan::malformed("a response"))
 }
 
 #[cfg(test)]
@@ -297,7 +297,7 @@ mod tests {
     fn a_value_above_the_bound_is_refused_by_its_header() {
         assert_eq!(parse(b"VALUE k 0 10\r\n", 10), Ok(None));
         let error = parse(b"VALUE k 0 11\r\n", 10).unwrap_err().to_string();
-        assert!(error.contains("a value (bytes) of 11 is above the limit of 10"), "{error}");
+        assert!(error.contains("11 bytes of a value, above the limit of 10"), "{error}");
         assert!(parse(b"VALUE k 0 99999999999999999999\r\n", usize::MAX).is_err());
         assert_eq!(parse(b"VALUE k 0 18446744073709551615\r\n", usize::MAX), Ok(None));
         let endless = [b'x'; LINE_BYTES_MAX];
