@@ -1,0 +1,81 @@
+//! Redis and Valkey, in RESP version 2: `GET` and `SET`.
+//!
+//! Place in the flow: an adapter between the engine and `robinhood_protocol`. A call is a command as it stands in the value, already
+//! in the form of the protocol.
+
+use robinhood_protocol::resp::{Reply, parse, write_command};
+
+use crate::protocol::{Answer, Asked, Garbage, Kind, Limits, Outcome, Protocol, Request};
+
+/// The largest key and value of a server with default settings, in bytes.
+pub const BULK_BYTES_MAX: usize = 512 << 20;
+
+/// Redis or Valkey.
+#[derive(Clone, Copy, Debug)]
+pub struct Resp {
+    /// The largest value that is accepted, in bytes; at most [`BULK_BYTES_MAX`] with default settings of the server.
+    pub value_bytes_max: usize,
+}
+
+impl Protocol for Resp {
+    fn name(&self) -> &'static str {
+        "resp"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { key_bytes_max: BULK_BYTES_MAX, value_bytes_max: self.value_bytes_max }
+    }
+
+    #[inline]
+    fn encode(&mut self, request: &Request<'_>, out: &mut Vec<u8>) {
+        match request.kind {
+            Kind::Get => write_command(out, &[b"GET", request.key]),
+            Kind::Set => write_command(out, &[b"SET", request.key, request.value]),
+            Kind::Call => out.extend_from_slice(request.value),
+        }
+    }
+
+    #[inline]
+    fn decode(&mut self, asked: Asked, bytes: &[u8]) -> Result<Option<Answer>, Garbage> {
+        let parsed = parse(bytes, self.value_bytes_max);
+        let parsed = parsed.map_err(|error| Garbage::new(self.name(), error.to_string(), bytes))?;
+        let Some((reply, used)) = parsed else { return Ok(None) };
+        let answer = |outcome| Answer::new(used, outcome);
+        Ok(Some(match (asked.kind, reply) {
+            (_, Reply::Error(_)) => answer(Outcome::Error),
+            (Kind::Get, Reply::Bulk(data)) => {
+                Answer { value: super::range_of(data, bytes), ..answer(Outcome::Hit) }
+            }
+            (Kind::Get, Reply::Null) => answer(Outcome::Miss),
+            (Kind::Set, Reply::Simple(b"OK")) | (Kind::Call, _) => answer(Outcome::Done),
+            _ => return Err(Garbage::new(self.name(), "a reply to something else", bytes)),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{decoded, encoded};
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_are_the_bytes_of_the_protocol() {
+        let mut resp = Resp { value_bytes_max: 10 };
+        assert_eq!(encoded(&mut resp, Kind::Get, "k", ""), r"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+        let set = encoded(&mut resp, Kind::Set, "k", "abc");
+        assert_eq!(set, r"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\nabc\r\n");
+        assert_eq!(encoded(&mut resp, Kind::Call, "", "PING\r\n"), r"PING\r\n");
+        let hit = decoded(&mut resp, Kind::Get, "$3\r\nabc\r\n").unwrap();
+        assert_eq!((hit.outcome, hit.value), (Outcome::Hit, 4..7));
+        let mut end = |kind, bytes| decoded(&mut resp, kind, bytes).map(|answer| answer.outcome);
+        assert_eq!(end(Kind::Get, "$-1\r\n"), Ok(Outcome::Miss));
+        assert_eq!(end(Kind::Get, "_\r\n"), Ok(Outcome::Miss));
+        assert_eq!(end(Kind::Set, "+OK\r\n"), Ok(Outcome::Done));
+        assert_eq!(end(Kind::Call, "*1\r\n:1\r\n"), Ok(Outcome::Done));
+        assert_eq!(end(Kind::Get, "-WRONGTYPE no\r\n"), Ok(Outcome::Error));
+        assert!(end(Kind::Get, "+OK\r\n").unwrap_err().to_string().contains("something else"));
+        let error = end(Kind::Get, "ERROR\r\n").unwrap_err().to_string();
+        assert_eq!(error, r#"resp: expected a reply of RESP2; got "ERROR\r\nE""#);
+        assert!(end(Kind::Get, "$11\r\n").unwrap_err().reason.contains("limit of 10"));
+    }
+}
