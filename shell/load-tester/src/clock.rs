@@ -28,6 +28,11 @@ impl RunClock {
         Self { origin_ns: monotonic_ns() }
     }
 
+    /// What the monotonic clock of the system read at the start.
+    pub const fn started_at(&self) -> Nanos {
+        Nanos(self.origin_ns)
+    }
+
     /// Time since the start.
     #[inline]
     pub fn now(&self) -> Instant {

@@ -62,6 +62,8 @@ pub struct ClientReport {
     pub thread: ThreadSetup,
     /// Processor time of its thread from the start of the run.
     pub cpu: Nanos,
+    /// The clock of all its times.
+    pub clock: RunClock,
 }
 
 /// A run cannot begin.
@@ -158,7 +160,7 @@ impl Run {
                 in_flight,
             });
         });
-        workers.into_iter().map(Worker::finish).collect()
+        workers.into_iter().map(|worker| worker.finish(clock)).collect()
     }
 }
 
@@ -205,7 +207,7 @@ impl Worker {
         }
     }
 
-    fn finish(mut self) -> Result<ClientReport, RunError> {
+    fn finish(mut self, clock: RunClock) -> Result<ClientReport, RunError> {
         let (outcome, thread, cpu) = match self.thread.join() {
             Ok(finished) => finished,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -216,6 +218,7 @@ impl Worker {
             slots: self.slots,
             thread,
             cpu,
+            clock,
         })
     }
 }

@@ -91,6 +91,18 @@ fn every_request_that_was_due_is_answered_and_timed() {
 }
 
 #[test]
+fn a_planted_delay_is_in_every_time_of_an_answer() {
+    let server = null_server(Transport::Tcp, Nanos::ZERO);
+    let planted_delay = Nanos::from_micros(500);
+    let config = ClientConfig { planted_delay, ..ClientConfig::default() };
+    let slow = Nanos::from_millis(2);
+    let reports = run(server.address(), vec![client(Transport::Tcp, slow, config)]).unwrap();
+    let account = &reports[0].outcome.account;
+    assert_eq!(account.counts.completed, 100, "{:?}", account.counts);
+    assert!(account.service.min().unwrap() >= planted_delay.0, "{:?}", account.service.min());
+}
+
+#[test]
 fn clients_have_their_own_accounts_and_slots_cover_the_run() {
     let server = null_server(Transport::Tcp, Nanos::ZERO);
     let config = ClientConfig { slot: Nanos::from_millis(10), ..ClientConfig::default() };

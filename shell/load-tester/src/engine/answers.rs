@@ -60,7 +60,11 @@ impl Client<'_> {
     fn receive(&mut self, place: usize) {
         let Some(connection) = self.pool.get(place) else { return };
         let read = connection.read(&mut self.scratch);
-        let now = self.clock.now();
+        let mut now = self.clock.now();
+        let stamped = now + self.config.planted_delay;
+        while now < stamped {
+            now = self.clock.now();
+        }
         match read {
             Ok(None) => {}
             Ok(Some(0)) if self.protocol.transport() == Transport::Tcp => {

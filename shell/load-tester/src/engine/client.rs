@@ -53,10 +53,13 @@ pub struct ClientConfig {
     pub records_max: usize,
     /// Seed of the choice of connections.
     pub seed: u64,
+    /// A fault on purpose: so long the client dawdles between reading an answer and taking its time. For the proof that a
+    /// verification notices.
+    pub planted_delay: Nanos,
 }
 
 impl Default for ClientConfig {
-    /// Eight connections, one second of patience, 100,000 requests in flight; spins, writes each request by itself, keeps no records.
+    /// Eight connections, one second of patience, 100,000 requests in flight; spins, writes each request by itself, keeps no records, dawdles not.
     fn default() -> Self {
         Self {
             connections: 8,
@@ -68,6 +71,7 @@ impl Default for ClientConfig {
             pipelined: false,
             records_max: 0,
             seed: 1,
+            planted_delay: Nanos::ZERO,
         }
     }
 }
