@@ -5,8 +5,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::draws::normal_quantile;
 use crate::sizes::DiscreteSizes;
+use robinhood_stats::distributions::normal_quantile;
 
 /// How the sizes of keys or values are distributed over the keys. All sizes are in bytes, rounded to the nearest and then moved into their bounds.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use robinhood_stats::distributions::normal_quantile;
 
 use super::super::size_table::SizesByKey;
 use super::super::{KeyValues, SizeDistribution, etc};
-use crate::draws::{Draws, Purpose, normal_quantile};
+use crate::draws::{Draws, Purpose};
 use crate::sizes::{DiscreteSizes, WeightedSize};
 
 const KEYS: u64 = 1 << 19;
