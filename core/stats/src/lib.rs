@@ -1,5 +1,6 @@
 //! Units, backend names, histograms, quantiles and windows: the vocabulary of every other crate. And what judges a measurement:
-//! are there enough samples, are arrivals Poisson, do clients agree.
+//! are there enough samples, are arrivals Poisson, do clients agree, is the
+//! run steady.
 //!
 //! Place in the flow: below everything. Nothing here knows what a cache or a request is.
 
@@ -12,6 +13,7 @@ pub mod mixing;
 pub mod samples;
 mod series;
 pub mod slo;
+pub mod steady;
 #[cfg(test)]
 mod test_draws;
 pub mod units;
