@@ -1,6 +1,5 @@
 //! Units, backend names, histograms, quantiles and windows: the vocabulary of every other crate. And what judges a measurement:
-//! are there enough samples, are arrivals Poisson, do clients agree, is the
-//! run steady.
+//! are there enough samples, are arrivals Poisson, do clients agree, is the run steady.
 //!
 //! Place in the flow: below everything. Nothing here knows what a cache or a request is.
 
