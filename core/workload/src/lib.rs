@@ -39,7 +39,7 @@ pub use spec::{
     Workload, WorkloadError,
 };
 pub use trace::{
-    BackendSurvey, KeyText, Record, Survey, Surveyor, TraceError, TraceFormat, TraceOptions,
-    TraceReader, TraceRecords, TraceSpeed, TraceWriter,
+    BackendSurvey, KeyText, Record, RequestLine, Survey, Surveyor, TraceError, TraceFormat,
+    TraceOptions, TraceReader, TraceRecords, TraceSpeed, TraceWriter,
 };
 pub use zipf::Zipf;

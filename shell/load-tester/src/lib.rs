@@ -39,6 +39,8 @@ pub mod recorder;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod schedule;
+#[cfg(target_os = "linux")]
+pub mod sources;
 pub mod summary;
 pub mod thread;
 mod wake;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use robinhood_stats::BackendTable;
 
@@ -20,6 +20,16 @@ pub(super) struct Line<'a> {
     /// Stages.
     #[serde(borrow)]
     pub(super) d: Vec<StageLine<'a>>,
+}
+
+/// A request as a line has it that nobody needs the time of.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with the stages of a request as `d`")]
+struct UntimedLine<'a> {
+    #[serde(default, rename = "t")]
+    _t: IgnoredAny,
+    #[serde(borrow)]
+    d: Vec<StageLine<'a>>,
 }
 
 /// A text of the line, copied only where it has escapes.
@@ -56,17 +66,37 @@ pub(super) struct BatchLine<'a> {
     pub(super) cacheable: Vec<bool>,
 }
 
+/// The bytes of a line as text.
+pub(super) fn text(bytes: &[u8]) -> Result<&str, Fault> {
+    str::from_utf8(bytes).map_err(|error| Fault::NotJson {
+        column: error.valid_up_to() + 1,
+        reason: "not UTF-8".to_owned(),
+    })
+}
+
 /// Reads a line and checks everything that the line alone can show.
 pub(super) fn parse(text: &str) -> Result<Line<'_>, Fault> {
     let line: Line<'_> = serde_json::from_str(text).map_err(|error| fault(&error))?;
-    for (backend, batch) in line.d.iter().flat_map(|stage| &stage.0) {
+    check_lengths(&line.d)?;
+    Ok(line)
+}
+
+/// Reads the stages of a line and checks them; its time may be anything, or missing.
+pub(super) fn parse_stages(text: &str) -> Result<Vec<StageLine<'_>>, Fault> {
+    let line: UntimedLine<'_> = serde_json::from_str(text).map_err(|error| fault(&error))?;
+    check_lengths(&line.d)?;
+    Ok(line.d)
+}
+
+fn check_lengths(stages: &[StageLine<'_>]) -> Result<(), Fault> {
+    for (backend, batch) in stages.iter().flat_map(|stage| &stage.0) {
         let (sizes, keys, cacheable) =
             (batch.sizes_bytes.len(), batch.keys.len(), batch.cacheable.len());
         if sizes != keys || sizes != cacheable {
             return Err(Fault::Lengths { backend: backend.to_string(), sizes, keys, cacheable });
         }
     }
-    Ok(line)
+    Ok(())
 }
 
 fn fault(error: &serde_json::Error) -> Fault {

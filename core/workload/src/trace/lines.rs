@@ -43,10 +43,7 @@ impl<R: BufRead> Lines<R> {
             if bytes as u64 == LINE_BYTES_MAX {
                 return Err(Fault::LongLine);
             }
-            let text = str::from_utf8(&self.text).map_err(|error| Fault::NotJson {
-                column: error.valid_up_to() + 1,
-                reason: "not UTF-8".to_owned(),
-            })?;
+            let text = line::text(&self.text)?;
             if text.trim().is_empty() {
                 continue;
             }

@@ -5,7 +5,8 @@
 //! blocks with checksums. `docs/trace-formats.md` describes both; the first byte of a file tells which one it is.
 //!
 //! Place in the flow: [`TraceReader`] is a stream of requests like the generator, whatever the format. [`TraceRecords`] gives the requests as the file has
-//! them, and [`TraceWriter`] writes those, or any stream, in either format. [`Survey`] says what is in a stream.
+//! them, and [`TraceWriter`] writes those, or any stream, in either format. [`Survey`] says what is in a stream. [`RequestLine`] is one line alone, as a server
+//! gets it.
 
 mod binary;
 mod dictionary;
@@ -16,6 +17,7 @@ mod lines;
 mod reader;
 mod record;
 mod records;
+mod request_line;
 mod survey;
 mod writer;
 
@@ -25,6 +27,7 @@ pub use format::{TraceFormat, UnknownFormat};
 pub use reader::{TraceOptions, TraceReader, TraceSpeed};
 pub use record::Record;
 pub use records::TraceRecords;
+pub use request_line::RequestLine;
 pub use survey::{BackendSurvey, Survey, Surveyor};
 use writer::Entry;
 pub use writer::TraceWriter;

@@ -9,7 +9,8 @@ use robinhood_stats::{BackendId, BackendName};
 use super::binary::{self, Blocks};
 use super::dictionary::{Dictionary, KeyText};
 use super::lines::Lines;
-use super::{Fault, Place, Record, TraceError, TraceFormat};
+use super::writer;
+use super::{Entry, Fault, Place, Record, TraceError, TraceFormat};
 use crate::request::Key;
 
 /// Reads a trace request by request. The first byte tells the format.
@@ -136,6 +137,25 @@ impl<R: BufRead> TraceRecords<R> {
     /// When backend or key are not of this trace.
     pub fn key_text(&self, backend: BackendId, key: Key) -> KeyText<'_> {
         self.dictionary.key_text(backend, key)
+    }
+
+    /// Appends a request of this trace as its line of JSON, with the newline at its end.
+    pub fn push_json_line(&self, record: &Record, text: &mut String) {
+        writer::push_line(text, &self.entry(record));
+    }
+
+    /// All that is written of a request of this trace.
+    pub(super) fn entry<'a>(
+        &'a self,
+        record: &'a Record,
+    ) -> Entry<'a, impl Fn(BackendId, Key) -> KeyText<'a>> {
+        Entry {
+            seconds: record.seconds,
+            request: &record.request,
+            sizes_bytes: &record.sizes_bytes,
+            backends: self.backends(),
+            key_text: |backend, key| self.key_text(backend, key),
+        }
     }
 
     pub(super) fn error(&self, fault: Fault) -> TraceError {

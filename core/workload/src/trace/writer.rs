@@ -84,13 +84,7 @@ impl<W: Write> TraceWriter<W> {
         record: &Record,
         records: &TraceRecords<R>,
     ) -> io::Result<()> {
-        self.push(&Entry {
-            seconds: record.seconds,
-            request: &record.request,
-            sizes_bytes: &record.sizes_bytes,
-            backends: records.backends(),
-            key_text: |backend, key| records.key_text(backend, key),
-        })
+        self.push(&records.entry(record))
     }
 
     /// Ends the present block of a binary trace, so that what was written can be read whatever happens later. Long traces need it never: a block ends by
@@ -150,7 +144,10 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-fn push_line<'k>(line: &mut String, entry: &Entry<'_, impl Fn(BackendId, Key) -> KeyText<'k>>) {
+pub(super) fn push_line<'k>(
+    line: &mut String,
+    entry: &Entry<'_, impl Fn(BackendId, Key) -> KeyText<'k>>,
+) {
     // The shortest decimal that is this number, and never with an exponent.
     append(line, format_args!("{{\"t\": {}, \"d\": [", entry.seconds));
     for (s, stage) in entry.request.stages().enumerate() {

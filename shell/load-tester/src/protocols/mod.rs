@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+pub mod app;
 pub mod http;
 mod http_path;
 pub mod memcached;
