@@ -62,6 +62,41 @@ fn share_of(cpu: Nanos, wall: Nanos, processors: usize) -> CpuShare {
     }
 }
 
+/// Measures from a moment on which part of the processors' time the host of a virtual machine gave to others.
+#[derive(Clone, Copy, Debug)]
+pub struct StealMeter {
+    before: Option<(u64, u64)>,
+}
+
+impl StealMeter {
+    /// Measures from now on.
+    pub fn start() -> Self {
+        Self { before: all_and_stolen() }
+    }
+
+    /// The part since the start, from 0 to 1; 0 where the system does not tell.
+    pub fn share(&self) -> f64 {
+        match (self.before, all_and_stolen()) {
+            (Some((all_before, stolen_before)), Some((all, stolen))) if all > all_before => {
+                stolen.saturating_sub(stolen_before) as f64 / (all - all_before) as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+/// Ticks of all processors so far, and those of them that were stolen.
+fn all_and_stolen() -> Option<(u64, u64)> {
+    ticks(std::fs::read_to_string("/proc/stat").ok()?.lines().next()?)
+}
+
+/// Of the line `cpu user nice system idle iowait irq softirq steal guest guest_nice`, where guests are counted in user already.
+fn ticks(line: &str) -> Option<(u64, u64)> {
+    let counts = line.strip_prefix("cpu ")?.split_ascii_whitespace().take(8);
+    let counts: Vec<u64> = counts.map(|count| count.parse().ok()).collect::<Option<_>>()?;
+    Some((counts.iter().sum(), *counts.get(7)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +109,14 @@ mod tests {
         assert_eq!(share(500, 1_000, 2), 0.25);
         assert_eq!(share(2_001, 1_000, 2), 1.0); // the two clocks are read one after the other
         assert_eq!(share(5, 0, 2), 0.0);
+    }
+
+    #[test]
+    fn stolen_time_is_the_eighth_count_and_guests_are_not_counted_twice() {
+        assert_eq!(ticks("cpu  10 1 5 80 2 0 0 2 9 9"), Some((100, 2)));
+        assert_eq!(ticks("cpu  10 1"), None);
+        assert_eq!(ticks("intr 1 2 3 4 5 6 7 8"), None);
+        assert!((0.0..=1.0).contains(&StealMeter::start().share()));
     }
 
     #[test]

@@ -29,6 +29,8 @@
 pub mod clock;
 pub mod cpu;
 #[cfg(target_os = "linux")]
+pub mod doubt;
+#[cfg(target_os = "linux")]
 pub mod engine;
 #[cfg(target_os = "linux")]
 pub mod null_server;
@@ -36,6 +38,8 @@ pub mod pacer;
 pub mod protocol;
 pub mod protocols;
 pub mod recorder;
+#[cfg(target_os = "linux")]
+pub mod result;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod schedule;
@@ -46,7 +50,7 @@ pub mod thread;
 mod wake;
 
 pub use clock::{RunClock, Timer};
-pub use cpu::{CpuMeter, CpuShare};
+pub use cpu::{CpuMeter, CpuShare, StealMeter};
 #[cfg(target_os = "linux")]
 pub use null_server::{NullServer, NullServerConfig};
 pub use pacer::{Pacer, PacingReport, Send};

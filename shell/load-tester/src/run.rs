@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use robinhood_stats::{Instant, Nanos};
 
 use crate::clock::RunClock;
+use crate::cpu::StealMeter;
 use crate::engine::client::{Client, ClientConfig, ClientOutcome, DueTimes, Shared, Source};
 use crate::engine::slot::{Phases, Slot, Slots};
 use crate::protocol::Protocol;
@@ -64,6 +65,17 @@ pub struct ClientReport {
     pub cpu: Nanos,
     /// The clock of all its times.
     pub clock: RunClock,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct RunReport {
+    /// When the first request could be due.
+    pub start: Instant,
+    /// Share of the processors' time that the host gave to other machines, from 0 to 1.
+    pub steal_share: f64,
+    /// By client, in the order in which they were given.
+    pub clients: Vec<ClientReport>,
 }
 
 /// A run cannot begin.
@@ -118,7 +130,7 @@ impl Run {
         self,
         stop: &AtomicBool,
         mut watch: impl FnMut(&Progress),
-    ) -> Result<Vec<ClientReport>, RunError> {
+    ) -> Result<RunReport, RunError> {
         let clock = RunClock::start();
         let (ready, is_ready) = mpsc::channel();
         let mut starts = Vec::new();
@@ -147,6 +159,7 @@ impl Run {
         for worker in &workers {
             worker.shared.phases.set(measured.0, measured.1);
         }
+        let steal = StealMeter::start();
         for sender in starts {
             _ = sender.send(start); // a client that panicked is seen when it is joined
         }
@@ -160,7 +173,12 @@ impl Run {
                 in_flight,
             });
         });
-        workers.into_iter().map(|worker| worker.finish(clock)).collect()
+        let steal_share = steal.share();
+        let clients = workers
+            .into_iter()
+            .map(|worker| worker.finish(clock))
+            .collect::<Result<_, _>>()?;
+        Ok(RunReport { start, steal_share, clients })
     }
 }
 

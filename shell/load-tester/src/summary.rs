@@ -5,6 +5,7 @@
 use std::fmt;
 
 use robinhood_stats::Histogram;
+use robinhood_stats::samples::samples_needed;
 use serde::Serialize;
 
 /// Where all requests went. `scheduled = sent + refused + unsent` and `sent = completed + failed + timed_out + unfinished`.
@@ -80,7 +81,48 @@ impl Percentiles {
             max: histogram.max().map(micros),
         }
     }
+
+    /// Percentiles of all requests, of which `unanswered` have no value and stand above all values. One that falls on such a request is
+    /// `None`, and so is one for which there are too few requests.
+    pub fn among(answers: &Histogram, unanswered: u64) -> Self {
+        let at = |quantile: f64| {
+            let all = answers.count() + unanswered;
+            let rank = (quantile * all as f64).ceil();
+            if all < samples_needed(quantile, CONFIDENCE) || rank > answers.count() as f64 {
+                return None;
+            }
+            answers.quantile((rank / answers.count() as f64).min(1.0)).map(micros)
+        };
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: answers.max().map(micros),
+        }
+    }
+
+    /// Combines each percentile over several values of this; one that is missing somewhere is missing in the combination.
+    pub fn combine<'a>(
+        parts: impl Iterator<Item = &'a Self> + Clone,
+        combination: impl Fn(&mut [f64]) -> f64,
+    ) -> Self {
+        let of = |read: fn(&Self) -> Option<f64>| {
+            let mut values: Vec<f64> = parts.clone().map(read).collect::<Option<_>>()?;
+            (!values.is_empty()).then(|| combination(&mut values))
+        };
+        Self {
+            p50: of(|part| part.p50),
+            p90: of(|part| part.p90),
+            p99: of(|part| part.p99),
+            p99_9: of(|part| part.p99_9),
+            max: of(|part| part.max),
+        }
+    }
 }
+
+/// Of the interval that a percentile must have to be told.
+pub const CONFIDENCE: f64 = 0.95;
 
 fn micros(nanos: u64) -> f64 {
     nanos as f64 / 1e3

@@ -36,7 +36,7 @@ fn client(transport: Transport, gap: Nanos, config: ClientConfig) -> ClientSetup
 fn run(target: SocketAddr, clients: Vec<ClientSetup>) -> Result<Vec<ClientReport>, RunError> {
     let (warm_up, duration) = (Nanos::from_millis(50), Nanos::from_millis(200));
     let run = Run { target, clients, priority: Priority::Usual, warm_up, duration };
-    run.execute(&AtomicBool::new(false), |_| {})
+    run.execute(&AtomicBool::new(false), |_| {}).map(|report| report.clients)
 }
 
 fn null_server(transport: Transport, service: Nanos) -> NullServer {
@@ -245,7 +245,8 @@ fn a_run_that_is_stopped_keeps_what_was_measured() {
                 stop.store(true, std::sync::atomic::Ordering::Relaxed);
             }
         })
-        .unwrap();
+        .unwrap()
+        .clients;
     let outcome = &reports[0].outcome;
     assert_eq!(outcome.ended, Ended::Stopped);
     assert!(outcome.account.counts.completed > 100, "{:?}", outcome.account.counts);

@@ -1,0 +1,325 @@
+//! What a load test amounts to, for people and programs.
+//!
+//! Place in the flow: the reports of all clients in, one value out, serialised as JSON (`robinhood.load/1`). Percentiles are computed
+//! per client and then combined (Treadmill, ISCA'16, section III.B: merging first lets one odd client decide the tail); those of
+//! all requests together stand beside.
+
+use robinhood_queueing::{Load, Mdc};
+use robinhood_stats::{Instant, Nanos};
+use serde::Serialize;
+
+use crate::doubt::{self, Doubt};
+use crate::engine::account::Account;
+use crate::engine::busy::Doing;
+use crate::engine::client::Ended;
+use crate::engine::slot::Slot;
+use crate::run::{ClientReport, RunReport};
+use crate::summary::{Counts, Percentiles};
+use crate::thread::ThreadSetup;
+
+/// The name of this format. Fields may be added under the same name.
+pub const SCHEMA: &str = "robinhood.load/1";
+
+/// What was asked for, as it stands in the result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Asked {
+    /// The protocol's name.
+    pub protocol: String,
+    /// The server's address.
+    pub target: String,
+    /// The arrival process.
+    pub arrivals: String,
+    /// Requests a second over all clients.
+    pub rate_per_s: f64,
+    /// Seed of everything that is random.
+    pub seed: u64,
+    /// Connections of each client.
+    pub connections: usize,
+    /// What requests ask for, in words.
+    pub workload: String,
+    /// Length of the warm-up.
+    pub warm_up_s: f64,
+    /// Length of the measured part.
+    pub duration_s: f64,
+    /// Requests without answer for so long are given up.
+    pub timeout_s: f64,
+    /// Whether requests that were due together left in one write.
+    pub pipelined: bool,
+}
+
+/// One client.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClientResult {
+    /// Its requests.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// End less due time.
+    pub latency_us: Percentiles,
+    /// Send less due time.
+    pub lateness_us: Percentiles,
+    /// What a request costs the client: the time to send it, to make it ready and to read its answer.
+    pub time_per_request_us: Option<f64>,
+    /// Share of its time that it was at work, from 0 to 1.
+    pub busy_share: f64,
+    /// Share of a processor that its thread used, spinning included, from 0 to 1.
+    pub cpu_share: f64,
+    /// What its thread was granted.
+    pub thread: ThreadSetup,
+}
+
+/// A stretch of the run, all clients together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stretch {
+    /// From the first due time of the run, in seconds.
+    pub start_s: f64,
+    /// In seconds.
+    pub length_s: f64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests answered.
+    pub completed: u64,
+    /// Requests failed, timed out or refused.
+    pub unanswered: u64,
+    /// Requests without answer at its end.
+    pub in_flight: u64,
+    /// Latency of the requests answered in it.
+    pub latency_us: Percentiles,
+    /// Lateness of the requests sent in it.
+    pub lateness_us: Percentiles,
+}
+
+/// A filled bucket of a histogram: smallest value, width, count; values in nanoseconds.
+type Bucket = (u64, u64, u64);
+
+/// Histograms of all clients together, to be merged exactly with those of other runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Histograms {
+    /// Of latency.
+    pub latency_ns: Vec<Bucket>,
+    /// Of service.
+    pub service_ns: Vec<Bucket>,
+    /// Of lateness.
+    pub lateness_ns: Vec<Bucket>,
+}
+
+/// The result of a load test.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadResult {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub asked: Asked,
+    /// Where the requests of the measured part went.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Answers that held a value.
+    pub hits: u64,
+    /// Answers that the key is not there.
+    pub misses: u64,
+    /// Requests a second that were due.
+    pub rate_due_per_s: f64,
+    /// Requests a second that left.
+    pub rate_reached_per_s: f64,
+    /// End less due time, what a user sees. Requests without answer stand above all answers: a percentile that falls on one is null, and so is
+    /// one for which there are too few requests.
+    pub latency_us: Percentiles,
+    /// End less send, what the server and the network did. Over answers.
+    pub service_us: Percentiles,
+    /// Send less due time, what the client did.
+    pub lateness_us: Percentiles,
+    /// Of requests that the client had nothing else to do before: what its timer adds.
+    pub timer_lateness_us: Percentiles,
+    /// Of requests that came due while it was at work on others.
+    pub queue_lateness_us: Percentiles,
+    /// The lateness of a perfect timer: the wait in a queue whose service is the time that a request costs a client (M/D/1).
+    pub lateness_floor_us: Percentiles,
+    /// What a request costs a client.
+    pub time_per_request_us: Option<f64>,
+    /// Median over the clients of each percentile of latency: Treadmill's rule.
+    pub latency_us_median_of_clients: Percentiles,
+    /// Mean over the clients of each percentile of latency.
+    pub latency_us_mean_of_clients: Percentiles,
+    /// By client.
+    pub per_client: Vec<ClientResult>,
+    /// Share of the processors' time that the host gave to other machines, from 0 to 1.
+    pub steal_share: f64,
+    /// Connections that the server closed or the network broke.
+    pub lost_connections: u64,
+    /// Answers after their request had been given up.
+    pub late_answers: u64,
+    /// Whether the run was stopped by its user.
+    pub interrupted: bool,
+    /// Why the run was given up, if it was.
+    pub aborted: Option<String>,
+    /// Whether no doubt forbids to use the figures.
+    pub valid: bool,
+    /// Reasons for doubt, grave ones first.
+    pub warnings: Vec<Doubt>,
+    /// The course of the run, warm-up included.
+    pub course: Vec<Stretch>,
+    /// All buckets.
+    pub histograms: Histograms,
+}
+
+impl LoadResult {
+    /// Brings the clients' reports together.
+    ///
+    /// # Panics
+    /// When there is no client.
+    pub fn new(asked: Asked, run: &RunReport) -> Self {
+        let reports = run.clients.as_slice();
+        assert!(!reports.is_empty(), "a run has a client");
+        let mut all = Account::new();
+        for report in reports {
+            all.merge(&report.outcome.account);
+        }
+        let per_client: Vec<_> = reports.iter().map(|r| ClientResult::new(r, run.start)).collect();
+        let measure_from = run.start + Nanos::from_secs_f64(asked.warm_up_s);
+        let measured_s = measured_seconds(&asked, measure_from, reports);
+        let sending_s = reports
+            .iter()
+            .map(|report| report.outcome.ended_at.since(measure_from).as_secs_f64())
+            .fold(measured_s, f64::max);
+        let per_s = |count: u64, seconds: f64| {
+            if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+        };
+        let latencies = || per_client.iter().map(|client| &client.latency_us);
+        let time_per_request = time_per_request(reports);
+        let mut result = Self {
+            schema: SCHEMA,
+            counts: all.counts,
+            hits: all.hits,
+            misses: all.misses,
+            rate_due_per_s: per_s(all.counts.scheduled, measured_s),
+            rate_reached_per_s: per_s(all.counts.sent, sending_s),
+            latency_us: Percentiles::among(&all.latency, all.unanswered()),
+            service_us: Percentiles::among(&all.service, 0),
+            lateness_us: Percentiles::among(&all.lateness, 0),
+            timer_lateness_us: Percentiles::among(&all.timer_lateness, 0),
+            queue_lateness_us: Percentiles::among(&all.queue_lateness, 0),
+            lateness_floor_us: floor(
+                per_s(all.counts.scheduled, measured_s) / reports.len() as f64,
+                time_per_request,
+            ),
+            time_per_request_us: time_per_request.map(|seconds| seconds * 1e6),
+            latency_us_median_of_clients: Percentiles::combine(latencies(), median),
+            latency_us_mean_of_clients: Percentiles::combine(latencies(), mean),
+            steal_share: run.steal_share,
+            lost_connections: reports.iter().map(|report| report.outcome.lost_connections).sum(),
+            late_answers: reports.iter().map(|report| report.outcome.late_answers).sum(),
+            interrupted: reports.iter().any(|report| report.outcome.ended == Ended::Stopped),
+            aborted: reports.iter().find_map(|report| match &report.outcome.ended {
+                Ended::Aborted(reason) => Some(reason.clone()),
+                _ => None,
+            }),
+            valid: true,
+            warnings: Vec::new(),
+            course: course(run.start, reports),
+            histograms: Histograms {
+                latency_ns: all.latency.buckets().collect(),
+                service_ns: all.service.buckets().collect(),
+                lateness_ns: all.lateness.buckets().collect(),
+            },
+            per_client,
+            asked,
+        };
+        result.warnings = doubt::doubts(&result);
+        result.valid = !result.warnings.iter().any(Doubt::invalidates);
+        result
+    }
+}
+
+impl ClientResult {
+    fn new(report: &ClientReport, start: Instant) -> Self {
+        let outcome = &report.outcome;
+        let busy = &outcome.busy;
+        let at_work = busy.time(Doing::Send) + busy.time(Doing::Receive) + busy.time(Doing::Check);
+        let share = |part: Nanos, whole: Nanos| {
+            if whole > Nanos::ZERO { part.as_secs_f64() / whole.as_secs_f64() } else { 0.0 }
+        };
+        Self {
+            counts: outcome.account.counts,
+            latency_us: Percentiles::among(&outcome.account.latency, outcome.account.unanswered()),
+            lateness_us: Percentiles::among(&outcome.account.lateness, 0),
+            time_per_request_us: time_per_request(std::slice::from_ref(report)).map(|s| s * 1e6),
+            busy_share: share(at_work, busy.total()),
+            cpu_share: share(report.cpu, outcome.ended_at.since(start)).min(1.0),
+            thread: report.thread.clone(),
+        }
+    }
+}
+
+/// The measured part, shorter than asked for when the run ended early.
+fn measured_seconds(asked: &Asked, measure_from: Instant, reports: &[ClientReport]) -> f64 {
+    let ended = reports.iter().map(|report| match report.outcome.ended {
+        Ended::Complete => asked.duration_s,
+        Ended::Stopped | Ended::Aborted(_) => {
+            report.outcome.ended_at.since(measure_from).as_secs_f64()
+        }
+    });
+    ended.fold(0.0, f64::max).min(asked.duration_s)
+}
+
+/// Time at work on requests, per request, in seconds.
+fn time_per_request(reports: &[ClientReport]) -> Option<f64> {
+    let (mut at_work, mut sent) = (0.0, 0);
+    for report in reports {
+        let busy = &report.outcome.busy;
+        at_work += (busy.time(Doing::Send) + busy.time(Doing::Receive)).as_secs_f64();
+        sent += report.outcome.account.counts.sent;
+    }
+    (sent > 0).then(|| at_work / sent as f64)
+}
+
+/// Lateness of a client with a perfect timer at this rate.
+fn floor(rate_per_s: f64, time_per_request_s: Option<f64>) -> Percentiles {
+    let Some(time) = time_per_request_s else { return Percentiles::default() };
+    let Some(queue) = Load::new(1, rate_per_s * time).ok().and_then(|load| Mdc::new(load).ok())
+    else {
+        return Percentiles::default(); // busier than a queue can be: no steady state
+    };
+    let wait_us = |p: f64| Some(queue.wait_quantile(p) * time * 1e6);
+    Percentiles {
+        p50: wait_us(0.5),
+        p90: wait_us(0.9),
+        p99: wait_us(0.99),
+        p99_9: wait_us(0.999),
+        max: None,
+    }
+}
+
+fn course(start: Instant, reports: &[ClientReport]) -> Vec<Stretch> {
+    let slots = reports.iter().map(|report| report.slots.len()).min().unwrap_or(0);
+    let sums = (0..slots).map(|place| {
+        let mut slots = reports.iter().map(|report| &report.slots[place]);
+        let mut sum: Slot = slots.next().expect("there is a client").clone();
+        slots.for_each(|slot| sum.merge(slot));
+        sum
+    });
+    let stretch = |slot: Slot| Stretch {
+        start_s: slot.start.since(start).as_secs_f64(),
+        length_s: slot.end.since(slot.start).as_secs_f64(),
+        sent: slot.sent,
+        completed: slot.completed,
+        unanswered: slot.unanswered,
+        in_flight: slot.in_flight,
+        latency_us: Percentiles::of(&slot.latency),
+        lateness_us: Percentiles::of(&slot.lateness),
+    };
+    sums.map(stretch).collect()
+}
+
+fn mean(values: &mut [f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[middle - 1], values[middle])
+    } else {
+        values[middle]
+    }
+}
