@@ -9,6 +9,8 @@ use robinhood_stats::{Bytes, Nanos, Rate};
 
 use robinhood_workload::presets::Scale;
 
+#[cfg(target_os = "linux")]
+use crate::load::LoadArgs;
 use crate::values::{self, Policies, Seeds};
 use crate::workload::WorkloadArgs;
 
@@ -34,6 +36,9 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Workloads as files and request streams
     Workload(WorkloadArgs),
+    /// Open-loop load on a server, with times that can be trusted at the tail
+    #[cfg(target_os = "linux")]
+    Load(LoadArgs),
 }
 
 const DEMO_EXAMPLES: &str = "\

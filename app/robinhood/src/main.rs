@@ -4,6 +4,8 @@ mod cli;
 mod demo;
 mod failure;
 mod interrupt;
+#[cfg(target_os = "linux")]
+mod load;
 mod output;
 mod simulate;
 mod svg;
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Simulate(args) => simulate::run(&args),
         cli::Command::Workload(args) => workload::run(&args),
+        #[cfg(target_os = "linux")]
+        cli::Command::Load(args) => load::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

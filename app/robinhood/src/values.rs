@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use robinhood_stats::{Rate, UnitError};
+use robinhood_stats::{Nanos, Rate, UnitError};
 
 use robinhood_controller::PolicyKind;
 
@@ -20,6 +20,16 @@ pub(crate) fn rate_above_zero(text: &str) -> Result<Rate, String> {
         Ok(rate)
     } else {
         Err(format!("`{text}` is no rate: write one above 0, as in `200/s`"))
+    }
+}
+
+/// `10s`: a length of time that is one.
+pub(crate) fn time_above_zero(text: &str) -> Result<Nanos, String> {
+    let time: Nanos = text.parse().map_err(|error: UnitError| error.to_string())?;
+    if time > Nanos::ZERO {
+        Ok(time)
+    } else {
+        Err(format!("`{text}` is no length of time: write one above 0, as in `10s`"))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use robinhood_stats::Nanos;
+use robinhood_stats::arrival_test::FALSE_ALARMS;
 use robinhood_stats::samples::samples_needed;
 use serde::Serialize;
 
@@ -24,6 +25,9 @@ const FLOOR_SHARE_MAX: f64 = 0.01;
 const LATENESS_SHARE_MAX: f64 = 0.1;
 /// Lateness beyond the floor that is never held against a client: scheduling on a shared machine.
 const LATENESS_EXCUSED: Nanos = Nanos::from_micros(20);
+
+/// The name of the arrival process that is tested.
+const POISSON: &str = "poisson";
 
 /// A reason to doubt the figures it stands beside.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -180,13 +184,14 @@ impl fmt::Display for Doubt {
                 f,
                 "requests left {lateness_us_p99:.0} us late at P99, beside a P99 latency of {latency_us_p99:.0} us: the figures describe the client, not the server"
             ),
-            Self::Steal { share } => write!(
-                f,
-                "the host took {:.1} % of the processors' time for others",
-                share * 100.0
-            ),
+            Self::Steal { share } => {
+                write!(f, "the host took {:.1} % of the processors' time for others", share * 100.0)
+            }
             Self::TooFewRequests { percentile, requests, needed } => {
-                write!(f, "P{percentile} needs {needed} requests and there are {requests}: run longer")
+                write!(
+                    f,
+                    "P{percentile} needs {needed} requests and there are {requests}: run longer"
+                )
             }
             Self::NotPoisson { found } => {
                 write!(f, "requests did not leave as a Poisson process: {found}")
@@ -213,6 +218,7 @@ pub(crate) fn doubts(result: &LoadResult) -> Vec<Doubt> {
     of_the_end(result, &mut doubts);
     of_the_counts(result, &mut doubts);
     of_the_client(result, &mut doubts);
+    of_the_arrivals(result, &mut doubts);
     doubts.sort_by_key(|doubt| !doubt.invalidates());
     doubts
 }
@@ -249,8 +255,7 @@ fn of_the_counts(result: &LoadResult, doubts: &mut Vec<Doubt>) {
         doubts.push(Doubt::RateMissed { due_per_s, reached_per_s });
     }
     for quantile in [0.99, 0.999] {
-        let (requests, needed) =
-            (counts.scheduled, samples_needed(quantile, CONFIDENCE));
+        let (requests, needed) = (counts.scheduled, samples_needed(quantile, CONFIDENCE));
         if requests < needed && counts.completed > 0 {
             let percentile = quantile * 100.0;
             doubts.push(Doubt::TooFewRequests { percentile, requests, needed });
@@ -277,5 +282,34 @@ fn of_the_client(result: &LoadResult, doubts: &mut Vec<Doubt>) {
     let excused = floor + LATENESS_EXCUSED.as_micros_f64();
     if lateness > excused && lateness > LATENESS_SHARE_MAX * latency {
         doubts.push(Doubt::ClientLate { lateness_us_p99: lateness, latency_us_p99: latency });
+    }
+}
+
+/// The test of each client's sends, 5 % false alarms over all clients together.
+fn of_the_arrivals(result: &LoadResult, doubts: &mut Vec<Doubt>) {
+    if result.asked.arrivals != POISSON || result.asked.pipelined {
+        return;
+    }
+    let clients = result.per_client.len() as f64;
+    let verdicts = result.per_client.iter().enumerate();
+    let failed = verdicts.filter_map(|(client, of_client)| {
+        let verdict = of_client.arrival_test.as_ref()?;
+        (verdict.p_value * clients < FALSE_ALARMS).then_some((client, verdict))
+    });
+    for (client, verdict) in failed {
+        let mut found = format!(
+            "client {client}, p = {:.2e}, distance {:.3}",
+            verdict.p_value, verdict.ks_distance
+        );
+        if let Some(dispersion) = verdict.dispersion {
+            found += &format!(", dispersion {dispersion:.2}");
+        }
+        if let Some(worst) = &verdict.worst_connection {
+            found += &format!(
+                ", connection {} at distance {:.3} (p = {:.2e})",
+                worst.connection, worst.ks_distance, worst.p_value
+            );
+        }
+        doubts.push(Doubt::NotPoisson { found });
     }
 }

@@ -5,6 +5,7 @@
 //! all requests together stand beside.
 
 use robinhood_queueing::{Load, Mdc};
+use robinhood_stats::arrival_test::{ArrivalTest, ArrivalVerdict};
 use robinhood_stats::{Instant, Nanos};
 use serde::Serialize;
 
@@ -59,6 +60,8 @@ pub struct ClientResult {
     pub lateness_us: Percentiles,
     /// What a request costs the client: the time to send it, to make it ready and to read its answer.
     pub time_per_request_us: Option<f64>,
+    /// Whether its requests left as a Poisson process, over all connections and on each; `None` with too few.
+    pub arrival_test: Option<ArrivalVerdict>,
     /// Share of its time that it was at work, from 0 to 1.
     pub busy_share: f64,
     /// Share of a processor that its thread used, spinning included, from 0 to 1.
@@ -203,8 +206,8 @@ impl LoadResult {
                 time_per_request,
             ),
             time_per_request_us: time_per_request.map(|seconds| seconds * 1e6),
-            latency_us_median_of_clients: Percentiles::combine(latencies(), median),
-            latency_us_mean_of_clients: Percentiles::combine(latencies(), mean),
+            latency_us_median_of_clients: Percentiles::combine(&latencies(), median),
+            latency_us_mean_of_clients: Percentiles::combine(&latencies(), mean),
             steal_share: run.steal_share,
             lost_connections: reports.iter().map(|report| report.outcome.lost_connections).sum(),
             late_answers: reports.iter().map(|report| report.outcome.late_answers).sum(),
@@ -238,11 +241,16 @@ impl ClientResult {
         let share = |part: Nanos, whole: Nanos| {
             if whole > Nanos::ZERO { part.as_secs_f64() / whole.as_secs_f64() } else { 0.0 }
         };
+        let time_per_request = time_per_request(std::slice::from_ref(report));
+        // A client cannot send twice within the time that a request costs it.
+        let resolution = Nanos::from_secs_f64(2.0 * time_per_request.unwrap_or(0.0));
         Self {
             counts: outcome.account.counts,
             latency_us: Percentiles::among(&outcome.account.latency, outcome.account.unanswered()),
             lateness_us: Percentiles::among(&outcome.account.lateness, 0),
-            time_per_request_us: time_per_request(std::slice::from_ref(report)).map(|s| s * 1e6),
+            time_per_request_us: time_per_request.map(|seconds| seconds * 1e6),
+            arrival_test: ArrivalTest::with_resolution(resolution)
+                .judge(&outcome.gaps, &outcome.connection_gaps),
             busy_share: share(at_work, busy.total()),
             cpu_share: share(report.cpu, outcome.ended_at.since(start)).min(1.0),
             thread: report.thread.clone(),

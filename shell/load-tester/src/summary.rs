@@ -104,7 +104,7 @@ impl Percentiles {
 
     /// Combines each percentile over several values of this; one that is missing somewhere is missing in the combination.
     pub fn combine<'a>(
-        parts: impl Iterator<Item = &'a Self> + Clone,
+        parts: &(impl Iterator<Item = &'a Self> + Clone),
         combination: impl Fn(&mut [f64]) -> f64,
     ) -> Self {
         let of = |read: fn(&Self) -> Option<f64>| {

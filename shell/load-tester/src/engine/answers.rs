@@ -26,7 +26,7 @@ impl Client<'_> {
 
     /// Offers waiting bytes to the system.
     pub(super) fn flush(&mut self, place: usize, now: Instant) {
-        let Self { pool, account, slot, poller, .. } = self;
+        let Self { pool, account, slot, poller, gaps, connection_gaps, .. } = self;
         let Some(connection) = pool.get(place) else { return };
         let was_watched = connection.watches_writes;
         let result = connection.flush(now, |request| {
@@ -35,6 +35,10 @@ impl Client<'_> {
             slot.lateness.add_nanos(lateness);
             if request.measured && !request.timed_out {
                 account.counts.sent += 1;
+                gaps.handle_send(now);
+                if let Some(gaps) = connection_gaps.get_mut(place) {
+                    gaps.handle_send(now);
+                }
                 account.lateness.add_nanos(lateness);
                 let part = match request.waited {
                     true => &mut account.timer_lateness,

@@ -10,7 +10,8 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use robinhood_stats::{Instant, Nanos};
+use robinhood_stats::arrival_test::GapSample;
+use robinhood_stats::{Instant, Nanos, mixed_bits};
 use robinhood_workload::{Draws, Purpose, Stream};
 
 use crate::clock::RunClock;
@@ -124,6 +125,10 @@ pub struct ClientOutcome {
     pub account: Account,
     /// What the thread did with its time in the measured part.
     pub busy: Busy,
+    /// The gaps between sends in the measured part.
+    pub gaps: GapSample,
+    /// The same by connection; empty where a connection takes a limited number of requests, which makes its gaps depend on the answers.
+    pub connection_gaps: Vec<GapSample>,
     /// The first completed requests of the measured part, in the order of their answers.
     pub records: Vec<RequestRecord>,
     /// Connections that were closed or broken by the server.
@@ -161,6 +166,8 @@ pub(crate) struct Client<'a> {
     pub(super) dirty: Vec<usize>,
     pub(super) account: Account,
     pub(super) records: Vec<RequestRecord>,
+    pub(super) gaps: GapSample,
+    pub(super) connection_gaps: Vec<GapSample>,
     /// Requests that came due, were not refused and have no end yet.
     pub(super) in_flight: u64,
     /// Requests that were given up and whose answers are still in a stream.
@@ -198,6 +205,11 @@ impl<'a> Client<'a> {
         let longest = config.timeout.max(Nanos::from_millis(100));
         let pool = Pool::open(link, config.connections, protocol.depth_max(), longest, &poller)?;
         let now = clock.now();
+        let is_free = protocol.depth_max() == usize::MAX;
+        let connection_gaps = (1..=config.connections as u64)
+            .filter(|_| is_free)
+            .map(|place| GapSample::of_connection(mixed_bits(config.seed) ^ place))
+            .collect();
         Ok(Self {
             config,
             clock,
@@ -214,6 +226,8 @@ impl<'a> Client<'a> {
             dirty: Vec::new(),
             account: Account::new(),
             records: Vec::with_capacity(config.records_max),
+            gaps: GapSample::of_thread(config.seed),
+            connection_gaps,
             in_flight: 0,
             owed: 0,
             slot: Slot::new(now),

@@ -72,6 +72,8 @@ impl Client<'_> {
             account: self.account,
             busy: self.busy,
             records: self.records,
+            gaps: self.gaps,
+            connection_gaps: self.connection_gaps,
             lost_connections: self.pool.lost,
             late_answers: self.late_answers,
             ended,

@@ -1,0 +1,171 @@
+//! The flags of `robinhood load`, as typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use robinhood_load_tester::Priority;
+use robinhood_stats::{Nanos, Rate};
+
+use super::thresholds::Threshold;
+use crate::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  robinhood load memcached --target 127.0.0.1:11211 --rate 20000/s --duration 10s
+  robinhood load resp --target 127.0.0.1:6379 --rate 20000/s --workload etc --json run.json --html run.html
+  robinhood load http --target 127.0.0.1:8080 --rate 500/s --path /items/{key} --fail-if 'p99>20ms'
+  robinhood load null --rate 50000/s                 what this machine and the load tester cost by themselves
+  robinhood load serve null --service 200us          a server with known queueing behaviour";
+
+/// `robinhood load`
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LoadArgs {
+    #[command(subcommand)]
+    pub(crate) command: LoadCommand,
+}
+
+/// The protocols, and what belongs to them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LoadCommand {
+    /// Frames of 16 bytes that come back; without --target against an own server on another processor
+    Null(NullArgs),
+    /// The same frames as UDP datagrams
+    Udp(NullArgs),
+    /// A server to load: every frame comes back, at once or after a fixed service time
+    Serve(ServeArgs),
+}
+
+/// Flags of `load null` and `load udp`.
+#[derive(Debug, Args)]
+pub(crate) struct NullArgs {
+    /// Address of an echo server [default: an own one is started]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
+}
+
+/// Flags that all protocols share.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunFlags {
+    /// Requests per second over all clients, with unit
+    #[arg(long, value_name = "RATE", value_parser = values::rate_above_zero)]
+    pub(crate) rate: Rate,
+    /// Length of the measured part, with unit
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = values::time_above_zero)]
+    pub(crate) duration: Nanos,
+    /// Length of the warm-up, which is not measured, with unit
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    pub(crate) warmup: Nanos,
+    /// Seed of due times, keys and the choice of connections
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How requests are spread over time: poisson, fixed, pareto:SHAPE, on-off:ON/OFF or recorded:FILE (a gap a line)
+    #[arg(long, default_value = "poisson", value_name = "PROCESS")]
+    pub(crate) arrivals: String,
+    /// Threads that send, each with its own connections and its own part of the rate
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) clients: u16,
+    /// Connections of each client; each request takes one at random
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) connections: u16,
+    /// A request without answer for so long is given up, with unit
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = values::time_above_zero)]
+    pub(crate) timeout: Nanos,
+    /// Requests without answer, of each client, beyond which further ones are refused
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) in_flight_max: u32,
+    /// Processors for the clients, separated by commas, or `any` [default: one each from the first, when one is left for the server]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpu: Option<Processors>,
+    /// What the clients ask of the scheduler
+    #[arg(long, default_value = "raised", value_name = "PRIORITY")]
+    pub(crate) priority: PriorityFlag,
+    /// Sleep while answers are awaited: spares a processor and adds the time of waking up
+    #[arg(long)]
+    pub(crate) sleep: bool,
+    /// Send all requests that are due together in one write: for capacity, not for latency
+    #[arg(long)]
+    pub(crate) pipelined: bool,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Fail (exit 1) when this holds, as in 'p99>1ms', 'lateness.p99.9>50us', 'unanswered>0.1%' or 'rate<19000/s'; may be given again
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<Threshold>,
+}
+
+/// Flags of `load serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Streams or datagrams
+    #[arg(default_value = "null", value_name = "null|udp")]
+    pub(crate) protocol: ServeProtocol,
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// What one frame takes, with unit
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    pub(crate) service: Nanos,
+    /// Frames that are served at once
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) servers: u16,
+    /// The processor to stay on
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<usize>,
+    /// Keep the processor while nothing is to do
+    #[arg(long)]
+    pub(crate) spin: bool,
+    /// Stop after so long, with unit [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServeProtocol {
+    Null,
+    Udp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PriorityFlag {
+    /// Like every other thread
+    Usual,
+    /// Preferred to others
+    Raised,
+    /// Ahead of everything that is not real-time; not above 90 % use of its processor
+    RealTime,
+}
+
+impl From<PriorityFlag> for Priority {
+    fn from(flag: PriorityFlag) -> Self {
+        match flag {
+            PriorityFlag::Usual => Self::Usual,
+            PriorityFlag::Raised => Self::Raised,
+            PriorityFlag::RealTime => Self::RealTime,
+        }
+    }
+}
+
+/// Where clients stay: on these processors by turns, or wherever the system puts them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Processors(pub(crate) Vec<usize>);
+
+impl std::str::FromStr for Processors {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "any" {
+            return Ok(Self(Vec::new()));
+        }
+        let list = text.split(',').map(|number| number.trim().parse::<usize>());
+        let list: Vec<usize> = list.collect::<Result<_, _>>().map_err(|_| {
+            format!("`{text}` names no processors: write numbers from 0, as in `0,2`, or `any`")
+        })?;
+        if list.len() > 256 || list.iter().any(|&cpu| cpu >= 1_024) {
+            return Err("at most 256 processors, numbered below 1024".to_owned());
+        }
+        Ok(Self(list))
+    }
+}

@@ -1,0 +1,127 @@
+//! The result of a load test as text.
+
+use robinhood_load_tester::Percentiles;
+use robinhood_load_tester::doubt::Doubt;
+use robinhood_load_tester::result::LoadResult;
+
+use crate::table::Table;
+
+/// The verdict first, then the figures.
+pub(crate) fn report(result: &LoadResult) -> String {
+    let mut text = String::new();
+    if !result.valid {
+        text += "INVALID: do not use these figures\n";
+    }
+    for warning in &result.warnings {
+        let mark = if warning.invalidates() { "  !! " } else { "  note: " };
+        text += &format!("{mark}{warning}\n");
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text += &times(result).render();
+    text += "latency counts from the moment a request was due, what a user sees; service from the moment it was sent\n\n";
+    text += &counts(result);
+    if result.per_client.len() > 1 {
+        text.push('\n');
+        text += &clients(result).render();
+    }
+    text
+}
+
+const POINTS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+
+fn times(result: &LoadResult) -> Table {
+    let mut table = Table::new(std::iter::once("microseconds").chain(POINTS));
+    let mut row = |name: &str, times: &Percentiles| {
+        table.row(std::iter::once(name.to_owned()).chain(cells(times)));
+    };
+    row("latency", &result.latency_us);
+    row("service", &result.service_us);
+    row("lateness", &result.lateness_us);
+    row("  by the timer", &result.timer_lateness_us);
+    row("  by the client's queue", &result.queue_lateness_us);
+    row("  floor, perfect timer", &result.lateness_floor_us);
+    table
+}
+
+fn cells(times: &Percentiles) -> impl Iterator<Item = String> {
+    [times.p50, times.p90, times.p99, times.p99_9, times.max].into_iter().map(micros)
+}
+
+/// Three digits that matter, at most two after the point.
+fn micros(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(us) if us >= 100.0 => format!("{us:.0}"),
+        Some(us) if us >= 10.0 => format!("{us:.1}"),
+        Some(us) => format!("{us:.2}"),
+    }
+}
+
+fn counts(result: &LoadResult) -> String {
+    let counts = result.counts;
+    let mut text = format!(
+        "{} requests were due, {} sent ({:.0}/s), {} answered",
+        counts.scheduled, counts.sent, result.rate_reached_per_s, counts.completed
+    );
+    for (count, what) in [
+        (counts.failed, "failed"),
+        (counts.timed_out, "timed out"),
+        (counts.refused, "refused"),
+        (counts.unsent, "never sent"),
+        (counts.unfinished, "unfinished"),
+    ] {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    text.push('\n');
+    if result.hits + result.misses > 0 {
+        let ratio = result.hits as f64 / (result.hits + result.misses) as f64;
+        text += &format!("{} hits, {} misses: hit ratio {ratio:.4}\n", result.hits, result.misses);
+    }
+    let busiest = result.per_client.iter().map(|client| client.busy_share).fold(0.0, f64::max);
+    if let Some(cost) = result.time_per_request_us {
+        text += &format!(
+            "a request costs the client {cost:.2} us; the busiest client was at work {:.0} % of its time\n",
+            busiest * 100.0
+        );
+    }
+    text += &arrivals(result);
+    text
+}
+
+fn arrivals(result: &LoadResult) -> String {
+    let tested = result.per_client.iter().filter_map(|client| client.arrival_test.as_ref());
+    let Some(lowest) = tested.min_by(|a, b| a.p_value.total_cmp(&b.p_value)) else {
+        return String::new();
+    };
+    if result.asked.arrivals != "poisson" || result.asked.pipelined {
+        return String::new();
+    }
+    let failed = result.warnings.iter().any(|doubt| matches!(doubt, Doubt::NotPoisson { .. }));
+    format!(
+        "sent as a Poisson process, over all and on each of {} connections: {} (p = {:.2})\n",
+        lowest.connections_tested,
+        if failed { "NO" } else { "yes" },
+        lowest.p_value
+    )
+}
+
+fn clients(result: &LoadResult) -> Table {
+    let headings = ["latency, us", "p50", "p90", "p99", "p99.9", "max", "sent", "at work"];
+    let mut table = Table::new(headings);
+    let mut row = |name: String, times: &Percentiles, sent: String, busy: String| {
+        table.row(std::iter::once(name).chain(cells(times)).chain([sent, busy]));
+    };
+    for (number, client) in result.per_client.iter().enumerate() {
+        let busy = format!("{:.0} %", client.busy_share * 100.0);
+        row(format!("client {number}"), &client.latency_us, client.counts.sent.to_string(), busy);
+    }
+    let none = String::new;
+    row("median of clients".into(), &result.latency_us_median_of_clients, none(), none());
+    row("mean of clients".into(), &result.latency_us_mean_of_clients, none(), none());
+    row("all together".into(), &result.latency_us, result.counts.sent.to_string(), none());
+    table
+}
