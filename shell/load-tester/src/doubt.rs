@@ -112,16 +112,16 @@ pub enum Doubt {
     },
     /// Requests without answer grew over the run: there is no steady state to measure.
     Overload {
-        /// Requests in flight in the first tenth of the measured part, on average.
-        in_flight_first: f64,
-        /// The same in the last tenth.
-        in_flight_last: f64,
+        /// Requests more in flight at the end of the measured part than at its beginning.
+        requests: f64,
+        /// The same as a share of all requests sent.
+        share: f64,
     },
-    /// One client measured something else than the others.
+    /// Clients measured different latencies.
     ClientsDisagree {
-        /// Its number, from 0.
-        client: usize,
-        /// Its P99 less that of the others, in parts of theirs.
+        /// The odd one, from 0; of two clients, either may be it.
+        client: Option<usize>,
+        /// The largest difference of a client's P90 from the others', in parts of theirs.
         difference: f64,
     },
     /// The warm-up reached its limit without a steady state.
@@ -196,14 +196,20 @@ impl fmt::Display for Doubt {
             Self::NotPoisson { found } => {
                 write!(f, "requests did not leave as a Poisson process: {found}")
             }
-            Self::Overload { in_flight_first, in_flight_last } => write!(
+            Self::Overload { requests, share } => write!(
                 f,
-                "requests in flight grew from {in_flight_first:.1} to {in_flight_last:.1}: the server is overloaded, and latencies depend on how long the run is"
+                "requests in flight grew by {requests:.0}, {:.2} % of those sent: the server is overloaded, and latencies depend on how long the run is",
+                share * 100.0
             ),
-            Self::ClientsDisagree { client, difference } => write!(
+            Self::ClientsDisagree { client: Some(client), difference } => write!(
                 f,
-                "client {client} measured a P99 that differs by {:+.0} % from the others'",
+                "client {client} measured a P90 that differs by {:+.0} % from the others': look at its path to the server",
                 difference * 100.0
+            ),
+            Self::ClientsDisagree { client: None, difference } => write!(
+                f,
+                "the clients measured P90s that differ by {:.0} %: look at their paths to the server",
+                difference.abs() * 100.0
             ),
             Self::NotSteady => f.write_str(
                 "latency was still changing when the longest warm-up ended: raise --warmup-max",
@@ -219,6 +225,7 @@ pub(crate) fn doubts(result: &LoadResult) -> Vec<Doubt> {
     of_the_counts(result, &mut doubts);
     of_the_client(result, &mut doubts);
     of_the_arrivals(result, &mut doubts);
+    of_the_course(result, &mut doubts);
     doubts.sort_by_key(|doubt| !doubt.invalidates());
     doubts
 }
@@ -311,5 +318,23 @@ fn of_the_arrivals(result: &LoadResult, doubts: &mut Vec<Doubt>) {
             );
         }
         doubts.push(Doubt::NotPoisson { found });
+    }
+}
+
+fn of_the_course(result: &LoadResult, doubts: &mut Vec<Doubt>) {
+    if let Some(growth) = result.growth.filter(|growth| growth.growing) {
+        let (requests, share) = (growth.requests, growth.share_of_sent);
+        doubts.push(Doubt::Overload { requests, share });
+    }
+    if let Some(compared) = result.clients_compared.as_ref().filter(|found| found.disagree) {
+        let differences = compared.clients.iter().map(|client| client.relative);
+        let difference = match compared.odd {
+            Some(client) => compared.clients[client].relative,
+            None => differences.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0),
+        };
+        doubts.push(Doubt::ClientsDisagree { client: compared.odd, difference });
+    }
+    if result.never_steady {
+        doubts.push(Doubt::NotSteady);
     }
 }

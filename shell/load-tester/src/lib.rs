@@ -35,6 +35,8 @@ pub mod engine;
 #[cfg(target_os = "linux")]
 pub mod null_server;
 pub mod pacer;
+#[cfg(target_os = "linux")]
+pub mod preload;
 pub mod protocol;
 pub mod protocols;
 pub mod recorder;

@@ -6,6 +6,9 @@
 
 use robinhood_queueing::{Load, Mdc};
 use robinhood_stats::arrival_test::{ArrivalTest, ArrivalVerdict};
+use robinhood_stats::clients::{ClientsVerdict, DisagreementTest};
+use robinhood_stats::samples::samples_needed;
+use robinhood_stats::steady::{Growth, GrowthTest};
 use robinhood_stats::{Instant, Nanos};
 use serde::Serialize;
 
@@ -15,7 +18,7 @@ use crate::engine::busy::Doing;
 use crate::engine::client::Ended;
 use crate::engine::slot::Slot;
 use crate::run::{ClientReport, RunReport};
-use crate::summary::{Counts, Percentiles};
+use crate::summary::{CONFIDENCE, Counts, Percentiles};
 use crate::thread::ThreadSetup;
 
 /// The name of this format. Fields may be added under the same name.
@@ -145,6 +148,12 @@ pub struct LoadResult {
     pub latency_us_mean_of_clients: Percentiles,
     /// By client.
     pub per_client: Vec<ClientResult>,
+    /// Whether the clients measured the same, by the P90 of latency in each slot; `None` for one client, or a short run.
+    pub clients_compared: Option<ClientsVerdict>,
+    /// Whether requests without answer grew over the measured part; `None` for a short run.
+    pub growth: Option<Growth>,
+    /// Whether latency was still changing when the longest warm-up ended.
+    pub never_steady: bool,
     /// Share of the processors' time that the host gave to other machines, from 0 to 1.
     pub steal_share: f64,
     /// Connections that the server closed or the network broke.
@@ -178,7 +187,8 @@ impl LoadResult {
             all.merge(&report.outcome.account);
         }
         let per_client: Vec<_> = reports.iter().map(|r| ClientResult::new(r, run.start)).collect();
-        let measure_from = run.start + Nanos::from_secs_f64(asked.warm_up_s);
+        let measure_from = run.measured.0;
+        let asked = Asked { warm_up_s: measure_from.since(run.start).as_secs_f64(), ..asked };
         let measured_s = measured_seconds(&asked, measure_from, reports);
         let sending_s = reports
             .iter()
@@ -208,6 +218,9 @@ impl LoadResult {
             time_per_request_us: time_per_request.map(|seconds| seconds * 1e6),
             latency_us_median_of_clients: Percentiles::combine(&latencies(), median),
             latency_us_mean_of_clients: Percentiles::combine(&latencies(), mean),
+            clients_compared: compare_clients(run),
+            growth: growth(run),
+            never_steady: run.never_steady,
             steal_share: run.steal_share,
             lost_connections: reports.iter().map(|report| report.outcome.lost_connections).sum(),
             late_answers: reports.iter().map(|report| report.outcome.late_answers).sum(),
@@ -295,6 +308,40 @@ fn floor(rate_per_s: f64, time_per_request_s: Option<f64>) -> Percentiles {
         p99_9: wait_us(0.999),
         max: None,
     }
+}
+
+/// The slots of a client that lie in the measured part.
+fn measured_slots(run: &RunReport, client: usize) -> impl Iterator<Item = &Slot> {
+    let (from, to) = run.measured;
+    run.clients[client].slots.iter().filter(move |slot| slot.start >= from && slot.end <= to)
+}
+
+fn compare_clients(run: &RunReport) -> Option<ClientsVerdict> {
+    let of_client = |client| -> Vec<_> {
+        let known = |slot: &Slot| slot.latency.count() >= samples_needed(QUANTILE, CONFIDENCE);
+        measured_slots(run, client)
+            .map(|slot| slot.latency.quantile(QUANTILE).filter(|_| known(slot)))
+            .collect()
+    };
+    /// Of latency in a slot: far out, and with enough requests at some hundred a second.
+    const QUANTILE: f64 = 0.9;
+    let mut clients: Vec<_> = (0..run.clients.len()).map(of_client).collect();
+    let slots = clients.iter().map(Vec::len).min()?;
+    clients.iter_mut().for_each(|client| client.truncate(slots));
+    DisagreementTest::default().judge(&clients)
+}
+
+fn growth(run: &RunReport) -> Option<Growth> {
+    let mut in_flight: Vec<u64> = measured_slots(run, 0).map(|slot| slot.in_flight).collect();
+    let mut sent = 0;
+    for client in 0..run.clients.len() {
+        sent += run.clients[client].outcome.account.counts.sent;
+        let slots = measured_slots(run, client);
+        if client > 0 {
+            in_flight.iter_mut().zip(slots).for_each(|(sum, slot)| *sum += slot.in_flight);
+        }
+    }
+    GrowthTest::default().judge(&in_flight, sent)
 }
 
 fn course(start: Instant, reports: &[ClientReport]) -> Vec<Stretch> {

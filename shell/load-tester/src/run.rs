@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use robinhood_stats::steady::SteadyTest;
 use robinhood_stats::{Instant, Nanos};
 
 use crate::clock::RunClock;
@@ -38,6 +39,28 @@ pub struct ClientSetup {
     pub config: ClientConfig,
 }
 
+/// The part of a run before measuring begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmUp {
+    /// So long.
+    Fixed(Nanos),
+    /// Until latency no longer changes, at most so long.
+    UntilSteady {
+        /// The end at the latest.
+        longest: Nanos,
+    },
+}
+
+impl WarmUp {
+    /// When it ends at the latest.
+    pub const fn longest(self) -> Nanos {
+        match self {
+            Self::Fixed(length) => length,
+            Self::UntilSteady { longest } => longest,
+        }
+    }
+}
+
 /// A run to be made.
 pub struct Run {
     /// The server.
@@ -47,7 +70,7 @@ pub struct Run {
     /// The priority that the clients ask for.
     pub priority: Priority,
     /// Not measured, from the start.
-    pub warm_up: Nanos,
+    pub warm_up: WarmUp,
     /// Measured, after the warm-up.
     pub duration: Nanos,
 }
@@ -72,6 +95,10 @@ pub struct ClientReport {
 pub struct RunReport {
     /// When the first request could be due.
     pub start: Instant,
+    /// When measuring began, and when it was to end.
+    pub measured: (Instant, Instant),
+    /// Whether the end of the warm-up was waited for and did not come in time.
+    pub never_steady: bool,
     /// Share of the processors' time that the host gave to other machines, from 0 to 1.
     pub steal_share: f64,
     /// By client, in the order in which they were given.
@@ -155,10 +182,8 @@ impl Run {
             opened.map_err(|error| RunError::Connect { target, error })?;
         }
         let start = clock.now() + START_AFTER;
-        let measured = (start + self.warm_up, start + self.warm_up + self.duration);
-        for worker in &workers {
-            worker.shared.phases.set(measured.0, measured.1);
-        }
+        let mut plan = PhasePlan::new(start, self.warm_up, self.duration);
+        plan.tell(&workers);
         let steal = StealMeter::start();
         for sender in starts {
             _ = sender.send(start); // a client that panicked is seen when it is joined
@@ -166,19 +191,75 @@ impl Run {
         watch_until_over(&mut workers, stop, |workers| {
             let in_flight =
                 workers.iter().map(|worker| worker.shared.in_flight.load(Ordering::Relaxed)).sum();
+            let slots = closed_by_all(workers);
+            if plan.handle_slots(&slots, clock.now()) {
+                plan.tell(workers);
+            }
             watch(&Progress {
                 elapsed: clock.now().since(start),
-                measured: (self.warm_up, self.warm_up + self.duration),
-                slots: closed_by_all(workers),
+                measured: (plan.measured.0.since(start), plan.measured.1.since(start)),
+                slots,
                 in_flight,
             });
         });
         let steal_share = steal.share();
-        let clients = workers
-            .into_iter()
-            .map(|worker| worker.finish(clock))
-            .collect::<Result<_, _>>()?;
-        Ok(RunReport { start, steal_share, clients })
+        let clients =
+            workers.into_iter().map(|worker| worker.finish(clock)).collect::<Result<_, _>>()?;
+        Ok(RunReport {
+            start,
+            measured: plan.measured,
+            never_steady: plan.awaits_steady,
+            steal_share,
+            clients,
+        })
+    }
+}
+
+/// Between the decision that the warm-up is over and the first request that is measured: all clients know by then.
+const MEASURE_AFTER: Nanos = Nanos::from_millis(100);
+
+/// When to measure.
+struct PhasePlan {
+    measured: (Instant, Instant),
+    duration: Nanos,
+    /// Whether the warm-up ends when latency is steady, and it was not so far.
+    awaits_steady: bool,
+    /// P90 of latency by slot, so far.
+    latencies_ns: Vec<f64>,
+}
+
+impl PhasePlan {
+    fn new(start: Instant, warm_up: WarmUp, duration: Nanos) -> Self {
+        let from = start + warm_up.longest();
+        Self {
+            measured: (from, from + duration),
+            duration,
+            awaits_steady: matches!(warm_up, WarmUp::UntilSteady { .. }),
+            latencies_ns: Vec::new(),
+        }
+    }
+
+    fn tell(&self, workers: &[Worker]) {
+        for worker in workers {
+            worker.shared.phases.set(self.measured.0, self.measured.1);
+        }
+    }
+
+    /// Whether measuring begins at another time than said before.
+    fn handle_slots(&mut self, slots: &[Slot], now: Instant) -> bool {
+        let from = now + MEASURE_AFTER;
+        if !self.awaits_steady || from >= self.measured.0 {
+            return false;
+        }
+        let latencies = slots.iter().filter_map(|slot| slot.latency.quantile(0.9));
+        self.latencies_ns.extend(latencies.map(|latency| latency as f64));
+        let steadiness = SteadyTest::default().judge(&self.latencies_ns);
+        if slots.is_empty() || !steadiness.is_some_and(|found| found.steady) {
+            return false;
+        }
+        self.awaits_steady = false;
+        self.measured = (from, from + self.duration);
+        true
     }
 }
 

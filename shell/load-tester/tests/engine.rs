@@ -10,7 +10,7 @@ use robinhood_load_tester::protocol::{
     Answer, Asked, Garbage, Kind, Limits, Protocol, Request, Transport,
 };
 use robinhood_load_tester::protocols::null::Null;
-use robinhood_load_tester::run::{ClientReport, ClientSetup, Run, RunError};
+use robinhood_load_tester::run::{ClientReport, ClientSetup, Run, RunError, WarmUp};
 use robinhood_load_tester::{NullServer, NullServerConfig, Priority};
 use robinhood_stats::{Instant, Nanos};
 
@@ -35,6 +35,7 @@ fn client(transport: Transport, gap: Nanos, config: ClientConfig) -> ClientSetup
 
 fn run(target: SocketAddr, clients: Vec<ClientSetup>) -> Result<Vec<ClientReport>, RunError> {
     let (warm_up, duration) = (Nanos::from_millis(50), Nanos::from_millis(200));
+    let warm_up = WarmUp::Fixed(warm_up);
     let run = Run { target, clients, priority: Priority::Usual, warm_up, duration };
     run.execute(&AtomicBool::new(false), |_| {}).map(|report| report.clients)
 }
@@ -236,7 +237,7 @@ fn a_run_that_is_stopped_keeps_what_was_measured() {
         target: server.address(),
         clients: vec![client(Transport::Tcp, GAP, ClientConfig::default())],
         priority: Priority::Usual,
-        warm_up: Nanos::ZERO,
+        warm_up: WarmUp::Fixed(Nanos::ZERO),
         duration: Nanos::from_secs(3_600),
     };
     let reports = run

@@ -29,6 +29,14 @@ pub(crate) struct LoadArgs {
 /// The protocols, and what belongs to them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
+    /// memcached and what speaks its protocol
+    Memcached(MemcachedArgs),
+    /// Redis, Valkey and what speaks RESP
+    Resp(RespArgs),
+    /// HTTP/1.1: GET and PUT of a path for each key
+    Http(HttpArgs),
+    /// The application server of the testbed: requests of a trace
+    App(AppArgs),
     /// Frames of 16 bytes that come back; without --target against an own server on another processor
     Null(NullArgs),
     /// The same frames as UDP datagrams
@@ -47,6 +55,93 @@ pub(crate) struct NullArgs {
     pub(crate) run: RunFlags,
 }
 
+/// Flags of `load memcached`.
+#[derive(Debug, Args)]
+pub(crate) struct MemcachedArgs {
+    /// Address of the server
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target: SocketAddr,
+    /// Speak the meta protocol (mg, ms) instead of get and set
+    #[arg(long)]
+    pub(crate) meta: bool,
+    #[command(flatten)]
+    pub(crate) keys: KeyValueFlags,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
+}
+
+/// Flags of `load resp`.
+#[derive(Debug, Args)]
+pub(crate) struct RespArgs {
+    /// Address of the server
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target: SocketAddr,
+    #[command(flatten)]
+    pub(crate) keys: KeyValueFlags,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
+}
+
+/// Flags of `load http`.
+#[derive(Debug, Args)]
+pub(crate) struct HttpArgs {
+    /// Address of the server
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target: SocketAddr,
+    /// Path of a request; {key} stands for the key
+    #[arg(long, default_value = "/{key}", value_name = "PATH")]
+    pub(crate) path: String,
+    /// Name of the host, as in the Host header [default: the address]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) keys: KeyValueFlags,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
+}
+
+/// Flags of `load app`.
+#[derive(Debug, Args)]
+pub(crate) struct AppArgs {
+    /// Address of the server, as `robinhood testbed serve` prints it
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) target: SocketAddr,
+    /// Requests to send, in their order and from the start again: a trace in JSON lines or binary, of at most 1,000,000
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: PathBuf,
+    /// Count malformed lines, or damaged blocks, of the trace and go on
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
+}
+
+/// What is read and written.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KeyValueFlags {
+    /// A preset: small or etc
+    #[arg(long, default_value = "small", value_name = "NAME")]
+    pub(crate) workload: String,
+    /// Number of keys [default: the workload's]
+    #[arg(long, value_name = "N")]
+    pub(crate) keys: Option<u64>,
+    /// Size of every value, in bytes [default: the workload's sizes]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) value_bytes: Option<u32>,
+    /// Share of operations that read, 0 to 1 [default: the workload's]
+    #[arg(long, value_name = "SHARE", value_parser = values::share)]
+    pub(crate) get_share: Option<f64>,
+    /// Share of reads that shall find a value, 0 to 1 [default: the workload's, else all]
+    #[arg(long, value_name = "SHARE", value_parser = values::share)]
+    pub(crate) hit_share: Option<f64>,
+    /// Do not write the keys to the server before the load begins [default of http: they are not]
+    #[arg(long)]
+    pub(crate) no_preload: bool,
+    /// The largest value that the server takes, in bytes
+    #[arg(long, default_value_t = 1 << 20, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    pub(crate) value_bytes_max: u32,
+}
+
 /// Flags that all protocols share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunFlags {
@@ -56,15 +151,18 @@ pub(crate) struct RunFlags {
     /// Length of the measured part, with unit
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = values::time_above_zero)]
     pub(crate) duration: Nanos,
-    /// Length of the warm-up, which is not measured, with unit
-    #[arg(long, default_value = "1s", value_name = "TIME")]
-    pub(crate) warmup: Nanos,
+    /// Length of the warm-up, which is not measured, with unit; or `auto`: until latency no longer changes, 4 s at least
+    #[arg(long, default_value = "1s", value_name = "TIME|auto")]
+    pub(crate) warmup: WarmUpFlag,
+    /// The longest warm-up of --warmup auto, with unit
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = values::time_above_zero)]
+    pub(crate) warmup_max: Nanos,
     /// Seed of due times, keys and the choice of connections
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How requests are spread over time: poisson, fixed, pareto:SHAPE, on-off:ON/OFF or recorded:FILE (a gap a line)
-    #[arg(long, default_value = "poisson", value_name = "PROCESS")]
-    pub(crate) arrivals: String,
+    /// How requests are spread over time: poisson, fixed, pareto:SHAPE, on-off:ON/OFF or recorded:FILE (a gap a line) [default: the workload's, else poisson]
+    #[arg(long, value_name = "PROCESS")]
+    pub(crate) arrivals: Option<String>,
     /// Threads that send, each with its own connections and its own part of the rate
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) clients: u16,
@@ -146,6 +244,23 @@ impl From<PriorityFlag> for Priority {
             PriorityFlag::Raised => Self::Raised,
             PriorityFlag::RealTime => Self::RealTime,
         }
+    }
+}
+
+/// How long to warm up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WarmUpFlag {
+    Fixed(Nanos),
+    Auto,
+}
+
+impl std::str::FromStr for WarmUpFlag {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        text.parse().map(Self::Fixed).map_err(|error| format!("{error}; or `auto`"))
     }
 }
 

@@ -1,32 +1,106 @@
 //! `robinhood load`: an open-loop load test, from flags to a verdict.
 
 mod args;
+mod keyvalue;
 mod serve;
 mod setup;
 mod text;
 mod thresholds;
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 
 use robinhood_load_tester::protocol::Transport;
+use robinhood_load_tester::protocols::app::App;
+use robinhood_load_tester::protocols::http::Http;
+use robinhood_load_tester::protocols::memcached::Memcached;
+use robinhood_load_tester::protocols::memcached_meta::MemcachedMeta;
 use robinhood_load_tester::protocols::null::Null;
+use robinhood_load_tester::protocols::resp::Resp;
 use robinhood_load_tester::result::LoadResult;
+use robinhood_load_tester::sources::calls::Calls;
+use robinhood_load_tester::sources::trace::TraceLines;
 use robinhood_load_tester::{NullServer, NullServerConfig};
 use robinhood_stats::Nanos;
+use robinhood_workload::Arrivals;
 
 use crate::failure::Failure;
 use crate::{interrupt, output};
 pub(crate) use args::LoadArgs;
-use args::{LoadCommand, NullArgs, RunFlags};
-use setup::{Calls, Plan};
+use args::{AppArgs, HttpArgs, LoadCommand, MemcachedArgs, NullArgs, RespArgs, RunFlags};
+use keyvalue::KeyValueTarget;
+use setup::Plan;
 
 /// Runs the command.
 pub(crate) fn run(args: &LoadArgs) -> Result<(), Failure> {
     match &args.command {
+        LoadCommand::Memcached(args) => memcached(args),
+        LoadCommand::Resp(args) => resp(args),
+        LoadCommand::Http(args) => http(args),
+        LoadCommand::App(args) => app(args),
         LoadCommand::Null(args) => null(args, Transport::Tcp),
         LoadCommand::Udp(args) => null(args, Transport::Udp),
         LoadCommand::Serve(args) => serve::run(args),
     }
+}
+
+fn memcached(args: &MemcachedArgs) -> Result<(), Failure> {
+    let value_bytes_max = args.keys.value_bytes_max as usize;
+    let is_meta = args.meta;
+    let target = KeyValueTarget {
+        target: args.target,
+        seed: args.run.seed,
+        fill: true,
+        protocol: Box::new(move |_| match is_meta {
+            true => Box::new(MemcachedMeta { value_bytes_max }),
+            false => Box::new(Memcached { value_bytes_max }),
+        }),
+    };
+    load(&args.run, |stop| keyvalue::plan(&args.keys, target, stop))
+}
+
+fn resp(args: &RespArgs) -> Result<(), Failure> {
+    let value_bytes_max = args.keys.value_bytes_max as usize;
+    let target = KeyValueTarget {
+        target: args.target,
+        seed: args.run.seed,
+        fill: true,
+        protocol: Box::new(move |_| Box::new(Resp { value_bytes_max })),
+    };
+    load(&args.run, |stop| keyvalue::plan(&args.keys, target, stop))
+}
+
+fn http(args: &HttpArgs) -> Result<(), Failure> {
+    let host = args.host.clone().unwrap_or_else(|| args.target.to_string());
+    let http = Http::new(&host, &args.path, args.keys.value_bytes_max as usize)
+        .map_err(|error| Failure::usage(format!("--path or --host: {error}")))?;
+    let target = KeyValueTarget {
+        target: args.target,
+        seed: args.run.seed,
+        fill: false, // few web servers take what they serve by PUT
+        protocol: Box::new(move |_| Box::new(http.clone())),
+    };
+    load(&args.run, |stop| keyvalue::plan(&args.keys, target, stop))
+}
+
+fn app(args: &AppArgs) -> Result<(), Failure> {
+    let file = args.trace.display().to_string();
+    let open = std::fs::File::open(&args.trace);
+    let input = open.map_err(|error| Failure::failed(format!("cannot read {file}: {error}")))?;
+    let lines = TraceLines::read(std::io::BufReader::new(input), &file, args.skip_bad)
+        .map_err(Failure::failed)?;
+    if lines.skipped() > 0 {
+        eprintln!("{file}: {} bad lines or blocks left out", lines.skipped());
+    }
+    let clients = args.run.clients.into();
+    let plan = Plan {
+        target: args.target,
+        workload: format!("{} requests of {file}", lines.requests()),
+        protocol: Box::new(|_| Box::new(App)),
+        source: Box::new(move |client| Box::new(lines.source(client.into(), clients))),
+        arrivals: Arrivals::Poisson,
+    };
+    load(&args.run, |_| Ok(plan))
 }
 
 fn null(args: &NullArgs, transport: Transport) -> Result<(), Failure> {
@@ -41,8 +115,9 @@ fn null(args: &NullArgs, transport: Transport) -> Result<(), Failure> {
         workload: "16-byte frames that come back".to_owned(),
         protocol: Box::new(move |_| Box::new(Null::new(transport))),
         source: Box::new(|_| Box::new(Calls)),
+        arrivals: Arrivals::Poisson,
     };
-    load(&args.run, &plan)
+    load(&args.run, |_| Ok(plan))
 }
 
 /// A server on the last processor, where the clients are not.
@@ -62,12 +137,15 @@ fn own_server(flags: &RunFlags, transport: Transport) -> Result<NullServer, Fail
 }
 
 /// Makes the run, says what came of it, and fails when that must not be used or is not wanted.
-fn load(flags: &RunFlags, plan: &Plan) -> Result<(), Failure> {
+fn load(
+    flags: &RunFlags,
+    plan: impl FnOnce(&AtomicBool) -> Result<Plan, Failure>,
+) -> Result<(), Failure> {
     if let Some(path) = &flags.json {
         output::check_writable(path)?;
     }
     let stop = interrupt::stop_flag()?;
-    let result = setup::execute(flags, plan, stop)?;
+    let result = setup::execute(flags, &plan(stop)?, stop)?;
     if let Some(path) = &flags.json {
         output::write_json(path, &result)?; // first: a closed standard output must not lose it
     }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use robinhood_load_tester::engine::client::{ClientConfig, Source};
-use robinhood_load_tester::protocol::{Kind, Protocol, Request};
+use robinhood_load_tester::protocol::Protocol;
 use robinhood_load_tester::result::{Asked, LoadResult};
-use robinhood_load_tester::run::{ClientSetup, Run};
+use robinhood_load_tester::run::{ClientSetup, Run, WarmUp};
 use robinhood_stats::{Nanos, Rate};
 use robinhood_workload::{ArrivalTimes, Arrivals};
 
-use super::args::{Processors, RunFlags};
+use super::args::{Processors, RunFlags, WarmUpFlag};
 use crate::failure::Failure;
 
 /// What the protocol decides; each function is given the number of a client.
@@ -20,15 +20,8 @@ pub(crate) struct Plan {
     pub(crate) workload: String,
     pub(crate) protocol: Box<dyn Fn(u32) -> Box<dyn Protocol>>,
     pub(crate) source: Box<dyn Fn(u32) -> Box<dyn Source>>,
-}
-
-/// Requests that carry nothing but their number.
-pub(crate) struct Calls;
-
-impl Source for Calls {
-    fn next(&mut self, index: u64) -> Request<'_> {
-        Request { index, kind: Kind::Call, key: b"", value: b"" }
-    }
+    /// How requests are spread over time where no flag says so.
+    pub(crate) arrivals: Arrivals,
 }
 
 /// Makes the run.
@@ -37,7 +30,10 @@ pub(crate) fn execute(
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<LoadResult, Failure> {
-    let arrivals = arrivals(&flags.arrivals)?;
+    let arrivals = match &flags.arrivals {
+        Some(text) => arrivals(text)?,
+        None => plan.arrivals.clone(),
+    };
     let placing = Placing::new(flags);
     if let Some(note) = &placing.note {
         eprintln!("{note}");
@@ -65,21 +61,25 @@ pub(crate) fn execute(
             },
         });
     }
+    let warm_up = match flags.warmup {
+        WarmUpFlag::Fixed(length) => WarmUp::Fixed(length),
+        WarmUpFlag::Auto => WarmUp::UntilSteady { longest: flags.warmup_max },
+    };
     let asked = Asked {
         protocol: clients[0].protocol.name().to_owned(),
         target: plan.target.to_string(),
-        arrivals: flags.arrivals.clone(),
+        arrivals: arrivals.to_string(),
         rate_per_s: flags.rate.0,
         seed: flags.seed,
         connections: flags.connections.into(),
         workload: plan.workload.clone(),
-        warm_up_s: flags.warmup.as_secs_f64(),
+        warm_up_s: warm_up.longest().as_secs_f64(),
         duration_s: flags.duration.as_secs_f64(),
         timeout_s: flags.timeout.as_secs_f64(),
         pipelined: flags.pipelined,
     };
     eprintln!(
-        "{} at {}: {} {}, {} client(s) with {} connections each, {} s after {} s of warm-up, seed {}",
+        "{} at {}: {} {}, {} client(s) with {} connections each, {} s after {} s of warm-up{}, seed {}",
         asked.protocol,
         asked.target,
         flags.rate,
@@ -88,13 +88,14 @@ pub(crate) fn execute(
         asked.connections,
         asked.duration_s,
         asked.warm_up_s,
+        if flags.warmup == WarmUpFlag::Auto { " at most" } else { "" },
         asked.seed
     );
     let run = Run {
         target: plan.target,
         clients,
         priority: flags.priority.into(),
-        warm_up: flags.warmup,
+        warm_up,
         duration: flags.duration,
     };
     let report = run.execute(stop, |_| {}).map_err(Failure::failed)?;

@@ -2,4 +2,6 @@
 //!
 //! Place in the flow: used by the engine through [`Source`](crate::engine::client::Source).
 
+pub mod calls;
+pub mod keyvalue;
 pub mod trace;

@@ -1,0 +1,105 @@
+//! Protocols that read and write keys: from their flags to a plan, and a server filled with what is read.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use robinhood_load_tester::preload::{PreloadError, preload};
+use robinhood_load_tester::protocol::Protocol;
+use robinhood_load_tester::sources::keyvalue::KeyValueSource;
+use robinhood_workload::keyvalue::{self, KeyValueSpec, KeyValues, SizeDistribution, SizeLimits};
+
+use super::args::KeyValueFlags;
+use super::setup::Plan;
+use crate::failure::Failure;
+
+/// What a protocol with keys brings along.
+pub(crate) struct KeyValueTarget {
+    pub(crate) target: SocketAddr,
+    pub(crate) seed: u64,
+    /// Whether the keys are written before the load begins.
+    pub(crate) fill: bool,
+    pub(crate) protocol: Box<dyn Fn(u32) -> Box<dyn Protocol>>,
+}
+
+/// Reads the workload, checks it against the limits of the protocol, fills the server.
+pub(crate) fn plan(
+    flags: &KeyValueFlags,
+    target: KeyValueTarget,
+    stop: &AtomicBool,
+) -> Result<Plan, Failure> {
+    let spec = spec(flags)?;
+    let mut protocol = (target.protocol)(0);
+    let limits = protocol.limits();
+    spec.check_limits(&SizeLimits {
+        whose: protocol.name(),
+        key_bytes_max: limits.key_bytes_max as u64,
+        value_bytes_max: limits.value_bytes_max as u64,
+    })
+    .map_err(|error| Failure::usage(format!("--workload {}: {error}", flags.workload)))?;
+    let data = KeyValues::new(&spec)
+        .map_err(|error| Failure::usage(format!("--workload {}: {error}", flags.workload)))?;
+    if target.fill && !flags.no_preload {
+        fill(target.target, protocol.as_mut(), &data, stop)?;
+    }
+    let workload = format!(
+        "{}: {} keys, {:.4} of the requests read, {:.4} of the reads should hit",
+        spec.name,
+        data.keys(),
+        spec.get_share,
+        data.expected_hit_share()
+    );
+    let seed = target.seed;
+    Ok(Plan {
+        target: target.target,
+        workload,
+        protocol: target.protocol,
+        source: Box::new(move |client| Box::new(KeyValueSource::new(&data, seed, client))),
+        arrivals: spec.arrivals,
+    })
+}
+
+/// The preset, with what flags say differently.
+fn spec(flags: &KeyValueFlags) -> Result<KeyValueSpec, Failure> {
+    let mut spec = keyvalue::by_name(&flags.workload)
+        .map_err(|error| Failure::usage(format!("--workload: {error}")))?;
+    if let Some(keys) = flags.keys {
+        spec.keys = keys;
+    }
+    if let Some(bytes) = flags.value_bytes {
+        spec.value_sizes = SizeDistribution::Fixed(bytes);
+    }
+    if let Some(share) = flags.get_share {
+        spec.get_share = share;
+    }
+    if flags.hit_share.is_some() {
+        spec.hit_share = flags.hit_share;
+    }
+    Ok(spec)
+}
+
+fn fill(
+    target: SocketAddr,
+    protocol: &mut dyn Protocol,
+    data: &Arc<KeyValues>,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let progress = |keys| eprint!("\rfilling: {keys} keys");
+    let done = preload(target, protocol, data, stop, progress).map_err(|error| match error {
+        PreloadError::Stopped => Failure::failed(error),
+        error => Failure::failed(format!("{error} (--no-preload leaves the server as it is)")),
+    })?;
+    eprintln!(
+        "\rfilled: {} keys, {:.1} MiB of values; {} read back",
+        done.keys,
+        done.value_bytes as f64 / (1 << 20) as f64,
+        done.checked
+    );
+    if done.missing > 0 {
+        eprintln!(
+            "note: {} of {} keys that were read back are gone: the server's memory is too small for this workload, and fewer reads will hit than the workload says",
+            done.missing, done.checked
+        );
+    }
+    Ok(())
+}
