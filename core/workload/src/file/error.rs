@@ -6,6 +6,7 @@ use super::locate::Document;
 use super::read::TEXT_BYTES_MAX;
 use crate::cachelib::CacheLibError;
 use crate::capacity::CapacityPathError;
+use crate::keyvalue::KeyValueError;
 use crate::popularity::PopularityError;
 use crate::sizes::SizesError;
 use crate::spec::WorkloadError;
@@ -91,6 +92,9 @@ pub enum FileMistake {
     /// The parts are well-formed and make no workload that can run.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// The parts are well-formed and make no key-value workload that can run.
+    #[error(transparent)]
+    KeyValue(#[from] KeyValueError),
 }
 
 fn suggestion(nearest: &Option<String>, allowed: &[String]) -> String {
@@ -116,9 +120,8 @@ impl FileMistake {
         Self::Unknown { found: cut(found), nearest, allowed }
     }
 
-    /// What `toml` and `serde` say, in the words of this crate.
-    pub(super) fn of_toml(error: &toml::de::Error) -> Self {
-        let message = error.message();
+    /// What `toml`, `serde_json` and `serde` say, in the words of this crate.
+    fn of_message(message: &str) -> Self {
         if message.starts_with("unknown field `") || message.starts_with("unknown variant `") {
             // "unknown field `found`, expected one of `allowed`, `allowed`"
             let mut quoted = message.split('`').skip(1).step_by(2).map(str::to_owned);
@@ -148,18 +151,59 @@ fn in_words(message: &str) -> String {
     })
 }
 
+/// The byte at which a key begins in a JSON text.
+fn json_key(text: &str, key: &str) -> Option<usize> {
+    let quoted = format!("\"{key}\"");
+    let is_key = |&(at, _): &(usize, &str)| text[at + quoted.len()..].trim_start().starts_with(':');
+    text.match_indices(&quoted).find(is_key).map(|(at, _)| at)
+}
+
 /// At most so much of a foreign text goes into a message.
 fn cut(text: &str) -> String {
     text.chars().take(300).collect()
 }
 
 /// Makes errors for one text.
-pub(super) struct Errors<'a> {
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
+pub(crate) struct Errors<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
 }
 
 impl Errors<'_> {
+    /// Refuses a text that is too long, before anybody reads it.
+    pub(crate) fn check_length(&self) -> Result<(), FileError> {
+        if self.text.len() <= TEXT_BYTES_MAX {
+            return Ok(());
+        }
+        let (file, mistake) = (self.file.to_owned(), Box::new(FileMistake::Length));
+        Err(FileError { file, line: 1, key: String::new(), mistake })
+    }
+
+    /// What `toml` found.
+    pub(crate) fn of_toml(&self, error: &toml::de::Error) -> FileError {
+        let mistake = FileMistake::of_message(error.message());
+        self.at(error.span().map_or(0, |span| span.start), mistake)
+    }
+
+    /// What `serde_json` found.
+    pub(crate) fn of_json(&self, error: &serde_json::Error) -> FileError {
+        let message = error.to_string();
+        let place = message.rfind(" at line ").unwrap_or(message.len());
+        let mistake = Box::new(FileMistake::of_message(&message[..place]));
+        let (file, line) = (self.file.to_owned(), error.line().max(1));
+        FileError { file, line, key: String::new(), mistake }
+    }
+
+    /// A mistake in what a key at the top says, in TOML or JSON.
+    pub(crate) fn of_key(&self, key: &str, mistake: FileMistake) -> FileError {
+        let offset = match Document::parse(self.text) {
+            Some(document) => document.offset_of_key(key),
+            None => json_key(self.text, key),
+        };
+        let found = self.at(offset.unwrap_or(0), mistake);
+        FileError { key: key.to_owned(), ..found }
+    }
+
     /// A mistake at a byte of the text.
     pub(super) fn at(&self, offset: usize, mistake: FileMistake) -> FileError {
         let offset = offset.min(self.text.len());

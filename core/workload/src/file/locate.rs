@@ -21,6 +21,11 @@ impl<'a> Document<'a> {
         path
     }
 
+    /// The byte at which a key at the top begins.
+    pub(super) fn offset_of_key(&self, key: &str) -> Option<usize> {
+        self.0.get_ref().get_key_value(key).map(|(key, _)| key.span().start)
+    }
+
     /// The byte at which the key begins that an error names, or the table where it should be.
     pub(super) fn offset_of(&self, error: &WorkloadError) -> usize {
         let root = self.0.get_ref();

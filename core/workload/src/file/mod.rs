@@ -17,7 +17,9 @@ mod write;
 mod tests;
 
 pub use edit::{ServerChange, with_servers};
+pub(crate) use error::Errors;
 pub use error::{FileError, FileMistake};
 pub use read::{Resolver, TEXT_BYTES_MAX, read};
+pub(crate) use syntax::{LogNormalFile, Quantity, Title};
 pub(crate) use write::exact_time;
 pub use write::write;

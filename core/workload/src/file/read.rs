@@ -28,14 +28,9 @@ pub type Resolver<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 /// # Errors
 /// When the text is no workload that can run, with the line of the mistake.
 pub fn read(text: &str, file: &str, resolver: &mut Resolver<'_>) -> Result<Workload, FileError> {
-    if text.len() > TEXT_BYTES_MAX {
-        let (file, mistake) = (file.to_owned(), Box::new(FileMistake::Length));
-        return Err(FileError { file, line: 1, key: String::new(), mistake });
-    }
     let errors = Errors { file, text };
-    let parsed: WorkloadFile = toml::from_str(text).map_err(|error| {
-        errors.at(error.span().map_or(0, |span| span.start), FileMistake::of_toml(&error))
-    })?;
+    errors.check_length()?;
+    let parsed: WorkloadFile = toml::from_str(text).map_err(|error| errors.of_toml(&error))?;
     let mut reader =
         Reader { errors, resolver, popularities: BTreeMap::new(), sizes: BTreeMap::new() };
     let workload = reader.workload(parsed)?;
@@ -178,19 +173,14 @@ impl Reader<'_, '_> {
     }
 
     fn log_normal(&self, at: usize, file: &LogNormalFile) -> Result<SizeSpec, FileError> {
-        let mu = match (file.mu, file.median) {
-            (Some(mu), None) => mu,
-            (None, Some(median)) => libm::log(median.0.as_f64()),
-            _ => return Err(self.errors.at(at, FileMistake::Median)),
-        };
+        let mu = file.mu().map_err(|mistake| self.errors.at(at, mistake))?;
         let (bytes_min, bytes_max) =
             (self.size(at, file.bytes_min)?, self.size(at, file.bytes_max)?);
         Ok(SizeSpec::LogNormal { mu, sigma: file.sigma, bytes_min, bytes_max })
     }
 
     fn size(&self, at: usize, bytes: Quantity<Bytes>) -> Result<u32, FileError> {
-        let Quantity(Bytes(bytes)) = bytes;
-        u32::try_from(bytes).map_err(|_| self.errors.at(at, FileMistake::Size { bytes }))
+        bytes.size().map_err(|mistake| self.errors.at(at, mistake))
     }
 
     fn cachelib<T>(

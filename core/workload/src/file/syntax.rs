@@ -7,14 +7,16 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 
 use robinhood_stats::{BackendName, Bytes, Nanos, Rate};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
+use super::error::FileMistake;
+use super::write::exact_bytes;
 use crate::spec::{BATCH_QUERIES_MAX, BackendKind};
 
 /// The longest name of a workload, in characters.
-pub(super) const NAME_CHARS_MAX: usize = 100;
+pub(crate) const NAME_CHARS_MAX: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,14 +84,19 @@ pub(super) enum SizesFile {
     List(Vec<(Quantity<Bytes>, f64)>),
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LogNormalFile {
-    pub(super) mu: Option<f64>,
-    pub(super) median: Option<Quantity<Bytes>>,
-    pub(super) sigma: f64,
-    pub(super) bytes_min: Quantity<Bytes>,
-    pub(super) bytes_max: Quantity<Bytes>,
+#[derive(Serialize, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table of `median` or `mu`, `sigma`, `bytes_min` and `bytes_max`"
+)]
+pub(crate) struct LogNormalFile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mu: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) median: Option<Quantity<Bytes>>,
+    pub(crate) sigma: f64,
+    pub(crate) bytes_min: Quantity<Bytes>,
+    pub(crate) bytes_max: Quantity<Bytes>,
 }
 
 #[derive(Deserialize)]
@@ -119,11 +126,12 @@ pub(super) struct RequestTypeFile {
 pub(super) struct BatchesFile(pub(super) Vec<(Spanned<String>, f64)>);
 
 /// A name for people: one line.
-pub(super) struct Title(pub(super) String);
+#[derive(Serialize)]
+pub(crate) struct Title(pub(crate) String);
 
 /// A number with its unit, written as text.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Quantity<T>(pub(super) T);
+pub(crate) struct Quantity<T>(pub(crate) T);
 
 const fn batch_queries_max() -> u32 {
     BATCH_QUERIES_MAX
@@ -144,6 +152,31 @@ const fn timeout() -> Quantity<Nanos> {
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Quantity<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(QuantityVisitor(PhantomData))
+    }
+}
+
+impl Serialize for Quantity<Bytes> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&exact_bytes(self.0.0))
+    }
+}
+
+impl Quantity<Bytes> {
+    /// The size of one object.
+    pub(crate) fn size(self) -> Result<u32, FileMistake> {
+        let bytes = self.0.0;
+        u32::try_from(bytes).map_err(|_| FileMistake::Size { bytes })
+    }
+}
+
+impl LogNormalFile {
+    /// Logarithm of the median, however it is written.
+    pub(crate) fn mu(&self) -> Result<f64, FileMistake> {
+        match (self.mu, self.median) {
+            (Some(mu), None) => Ok(mu),
+            (None, Some(median)) => Ok(libm::log(median.0.as_f64())),
+            _ => Err(FileMistake::Median),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::draws::{Draws, Purpose};
 
 mod content;
+mod file;
 mod operations;
 mod popularity;
 mod preload;
@@ -22,6 +23,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use file::{read, write_json, write_toml};
 pub use operations::{KeyValueStream, Operation, OperationKind};
 pub use presets::{NAMES, UnknownKeyValuePreset, by_name, etc, small, summary};
 pub use sizes::{SizeDistribution, SizeError};

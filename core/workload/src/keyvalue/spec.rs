@@ -52,6 +52,12 @@ pub struct SizeLimits {
     pub value_bytes_max: u64,
 }
 
+impl SizeLimits {
+    /// Takes whatever can be described.
+    pub const NONE: Self =
+        Self { whose: "nobody", key_bytes_max: u64::MAX, value_bytes_max: u64::MAX };
+}
+
 /// A key-value workload that cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KeyValueError {

@@ -1,6 +1,7 @@
-//! Key-value workloads: sizes, content, operations and hit shares.
+//! Key-value workloads: sizes, content, operations, hit shares and files.
 
 mod content;
+mod files;
 mod operations;
 mod sizes;
 

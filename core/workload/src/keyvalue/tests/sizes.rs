@@ -248,7 +248,7 @@ fn bounds() -> impl Strategy<Value = (u32, u32)> {
     (any::<u32>(), any::<u32>()).prop_map(|(a, b)| (a.min(b), a.max(b)))
 }
 
-fn sizes() -> impl Strategy<Value = SizeDistribution> {
+pub(super) fn sizes() -> impl Strategy<Value = SizeDistribution> {
     let scale = -300.0..12.0_f64;
     prop_oneof![
         any::<u32>().prop_map(SizeDistribution::Fixed),
