@@ -27,11 +27,15 @@
 //! What this crate does not do: it knows no protocol and no workload, and it judges no difference between two runs.
 
 pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod course;
 pub mod cpu;
 #[cfg(target_os = "linux")]
 pub mod doubt;
 #[cfg(target_os = "linux")]
 pub mod engine;
+#[cfg(target_os = "linux")]
+mod launch;
 #[cfg(target_os = "linux")]
 pub mod null_server;
 pub mod pacer;

@@ -12,6 +12,7 @@ use robinhood_stats::steady::{Growth, GrowthTest};
 use robinhood_stats::{Instant, Nanos};
 use serde::Serialize;
 
+use crate::course::Course;
 use crate::doubt::{self, Doubt};
 use crate::engine::account::Account;
 use crate::engine::busy::Doing;
@@ -231,7 +232,7 @@ impl LoadResult {
             }),
             valid: true,
             warnings: Vec::new(),
-            course: course(run.start, reports),
+            course: stretches(run),
             histograms: Histograms {
                 latency_ns: all.latency.buckets().collect(),
                 service_ns: all.service.buckets().collect(),
@@ -310,50 +311,41 @@ fn floor(rate_per_s: f64, time_per_request_s: Option<f64>) -> Percentiles {
     }
 }
 
-/// The slots of a client that lie in the measured part.
-fn measured_slots(run: &RunReport, client: usize) -> impl Iterator<Item = &Slot> {
+/// Slots of a course that lie in the measured part.
+fn measured_slots(run: &RunReport, course: &Course) -> Vec<Slot> {
     let (from, to) = run.measured;
-    run.clients[client].slots.iter().filter(move |slot| slot.start >= from && slot.end <= to)
+    let is_measured = |slot: &&Slot| slot.start >= from && slot.end <= to;
+    course.slots().iter().filter(is_measured).cloned().collect()
 }
 
 fn compare_clients(run: &RunReport) -> Option<ClientsVerdict> {
-    let of_client = |client| -> Vec<_> {
-        let known = |slot: &Slot| slot.latency.count() >= samples_needed(QUANTILE, CONFIDENCE);
-        measured_slots(run, client)
-            .map(|slot| slot.latency.quantile(QUANTILE).filter(|_| known(slot)))
-            .collect()
-    };
     /// Of latency in a slot: far out, and with enough requests at some hundred a second.
     const QUANTILE: f64 = 0.9;
-    let mut clients: Vec<_> = (0..run.clients.len()).map(of_client).collect();
-    let slots = clients.iter().map(Vec::len).min()?;
-    clients.iter_mut().for_each(|client| client.truncate(slots));
+    let known = |slot: &Slot| slot.latency.count() >= samples_needed(QUANTILE, CONFIDENCE);
+    let together = run.course();
+    let cells = measured_slots(run, &together);
+    let of_client = |client: &ClientReport| -> Vec<_> {
+        let course = client.course.coarser(together.length());
+        let at = |start| course.slot_at(start).filter(|slot| known(slot));
+        cells
+            .iter()
+            .map(|cell| at(cell.start).and_then(|slot| slot.latency.quantile(QUANTILE)))
+            .collect()
+    };
+    let clients: Vec<_> = run.clients.iter().map(of_client).collect();
     DisagreementTest::default().judge(&clients)
 }
 
 fn growth(run: &RunReport) -> Option<Growth> {
-    let mut in_flight: Vec<u64> = measured_slots(run, 0).map(|slot| slot.in_flight).collect();
-    let mut sent = 0;
-    for client in 0..run.clients.len() {
-        sent += run.clients[client].outcome.account.counts.sent;
-        let slots = measured_slots(run, client);
-        if client > 0 {
-            in_flight.iter_mut().zip(slots).for_each(|(sum, slot)| *sum += slot.in_flight);
-        }
-    }
+    let slots = measured_slots(run, &run.course());
+    let in_flight: Vec<u64> = slots.iter().map(|slot| slot.in_flight).collect();
+    let sent = run.clients.iter().map(|client| client.outcome.account.counts.sent).sum();
     GrowthTest::default().judge(&in_flight, sent)
 }
 
-fn course(start: Instant, reports: &[ClientReport]) -> Vec<Stretch> {
-    let slots = reports.iter().map(|report| report.slots.len()).min().unwrap_or(0);
-    let sums = (0..slots).map(|place| {
-        let mut slots = reports.iter().map(|report| &report.slots[place]);
-        let mut sum: Slot = slots.next().expect("there is a client").clone();
-        slots.for_each(|slot| sum.merge(slot));
-        sum
-    });
-    let stretch = |slot: Slot| Stretch {
-        start_s: slot.start.since(start).as_secs_f64(),
+fn stretches(run: &RunReport) -> Vec<Stretch> {
+    let stretch = |slot: &Slot| Stretch {
+        start_s: slot.start.since(run.start).as_secs_f64(),
         length_s: slot.end.since(slot.start).as_secs_f64(),
         sent: slot.sent,
         completed: slot.completed,
@@ -362,7 +354,7 @@ fn course(start: Instant, reports: &[ClientReport]) -> Vec<Stretch> {
         latency_us: Percentiles::of(&slot.latency),
         lateness_us: Percentiles::of(&slot.lateness),
     };
-    sums.map(stretch).collect()
+    run.course().slots().iter().map(stretch).collect()
 }
 
 fn mean(values: &mut [f64]) -> f64 {

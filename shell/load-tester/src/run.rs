@@ -3,20 +3,23 @@
 //! Place in the flow: above the engine. It opens all connections before anything is sent, decides when measuring begins, hands the
 //! course of the run to whoever looks, and brings the accounts of the clients together without mixing them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use robinhood_stats::steady::SteadyTest;
 use robinhood_stats::{Instant, Nanos};
 
 use crate::clock::RunClock;
+use crate::course::{self, Course};
 use crate::cpu::StealMeter;
-use crate::engine::client::{Client, ClientConfig, ClientOutcome, DueTimes, Shared, Source};
+use crate::engine::client::{ClientConfig, ClientOutcome, DueTimes, Shared, Source};
 use crate::engine::slot::{Phases, Slot, Slots};
+use crate::launch::{Finished, Launch};
 use crate::protocol::Protocol;
 use crate::thread::{Priority, ThreadSetup};
 
@@ -80,8 +83,8 @@ pub struct Run {
 pub struct ClientReport {
     /// Counts and times.
     pub outcome: ClientOutcome,
-    /// Its part of the course, by slot.
-    pub slots: Vec<Slot>,
+    /// Its part of the course, warm-up included.
+    pub course: Course,
     /// What its thread was granted.
     pub thread: ThreadSetup,
     /// Processor time of its thread from the start of the run.
@@ -95,6 +98,8 @@ pub struct ClientReport {
 pub struct RunReport {
     /// When the first request could be due.
     pub start: Instant,
+    /// The same moment by the calendar, as far as the system knows it.
+    pub started_at: SystemTime,
     /// When measuring began, and when it was to end.
     pub measured: (Instant, Instant),
     /// Whether the end of the warm-up was waited for and did not come in time.
@@ -103,6 +108,17 @@ pub struct RunReport {
     pub steal_share: f64,
     /// By client, in the order in which they were given.
     pub clients: Vec<ClientReport>,
+}
+
+impl RunReport {
+    /// All clients together.
+    ///
+    /// # Panics
+    /// When there is no client.
+    pub fn course(&self) -> Course {
+        let courses: Vec<&Course> = self.clients.iter().map(|client| &client.course).collect();
+        Course::together(&courses)
+    }
 }
 
 /// A run cannot begin.
@@ -136,12 +152,13 @@ pub struct Progress {
     pub in_flight: u64,
 }
 
-type Finished = (io::Result<ClientOutcome>, ThreadSetup, Nanos);
-
 struct Worker {
     shared: Arc<Shared>,
     thread: JoinHandle<Finished>,
-    slots: Vec<Slot>,
+    /// Whether its client sends no more.
+    is_over: bool,
+    course: Course,
+    /// Slots that not all clients have closed yet.
     fresh: VecDeque<Slot>,
 }
 
@@ -161,8 +178,9 @@ impl Run {
         let clock = RunClock::start();
         let (ready, is_ready) = mpsc::channel();
         let mut starts = Vec::new();
-        let mut workers = Vec::new();
+        let mut launched = Vec::new();
         for setup in self.clients {
+            let slot = setup.config.slot;
             let shared = Arc::new(Shared {
                 stop: AtomicBool::new(false),
                 in_flight: AtomicU64::new(0),
@@ -174,14 +192,26 @@ impl Run {
                 .spawn(Arc::clone(&shared), ready.clone(), started)
                 .map_err(RunError::Client)?;
             starts.push(start);
-            workers.push(Worker { shared, thread, slots: Vec::new(), fresh: VecDeque::new() });
+            launched.push((shared, thread, slot));
         }
         drop(ready);
         let target = self.target;
-        for opened in is_ready.iter().take(workers.len()) {
+        for opened in is_ready.iter().take(launched.len()) {
             opened.map_err(|error| RunError::Connect { target, error })?;
         }
         let start = clock.now() + START_AFTER;
+        let started_at = SystemTime::now() + std::time::Duration::from_nanos(START_AFTER.0);
+        let slots_max = course::slots_max(launched.len());
+        let mut workers: Vec<Worker> = launched
+            .into_iter()
+            .map(|(shared, thread, slot)| Worker {
+                shared,
+                thread,
+                is_over: false,
+                course: Course::new(start, slot, slots_max),
+                fresh: VecDeque::new(),
+            })
+            .collect();
         let mut plan = PhasePlan::new(start, self.warm_up, self.duration);
         plan.tell(&workers);
         let steal = StealMeter::start();
@@ -207,6 +237,7 @@ impl Run {
             workers.into_iter().map(|worker| worker.finish(clock)).collect::<Result<_, _>>()?;
         Ok(RunReport {
             start,
+            started_at,
             measured: plan.measured,
             never_steady: plan.awaits_steady,
             steal_share,
@@ -269,7 +300,6 @@ fn watch_until_over(
     mut watch: impl FnMut(&mut [Worker]),
 ) {
     loop {
-        let over = workers.iter().all(|worker| worker.thread.is_finished());
         let is_stopped = stop.load(Ordering::Relaxed);
         for worker in &mut *workers {
             if is_stopped {
@@ -278,7 +308,7 @@ fn watch_until_over(
             worker.collect();
         }
         watch(workers);
-        if over {
+        if workers.iter().all(|worker| worker.is_over) {
             return;
         }
         std::thread::sleep(WATCH_EVERY);
@@ -287,84 +317,39 @@ fn watch_until_over(
 
 /// Slots that every client has closed, added up.
 fn closed_by_all(workers: &mut [Worker]) -> Vec<Slot> {
-    let whole = workers.iter().map(|worker| worker.fresh.len()).min().unwrap_or(0);
-    let mut sums = Vec::with_capacity(whole);
-    for _ in 0..whole {
-        let mut slots = workers.iter_mut().filter_map(|worker| worker.fresh.pop_front());
-        let mut sum = slots.next().expect("there is a client");
-        slots.for_each(|slot| sum.merge(&slot));
-        sums.push(sum);
+    let closed_to = |worker: &Worker| worker.fresh.back().map_or(Instant::ZERO, |slot| slot.end);
+    let sending = workers.iter().filter(|worker| !worker.is_over);
+    let horizon = sending.map(closed_to).min().unwrap_or(Instant(u64::MAX));
+    let mut sums: BTreeMap<Instant, Slot> = BTreeMap::new();
+    for worker in workers {
+        let closed = worker.fresh.iter().take_while(|slot| slot.end <= horizon).count();
+        for slot in worker.fresh.drain(..closed) {
+            sums.entry(slot.start).and_modify(|sum| sum.merge(&slot)).or_insert(slot);
+        }
     }
-    sums
+    sums.into_values().collect()
 }
 
 impl Worker {
     fn collect(&mut self) {
+        self.is_over = self.thread.is_finished(); // asked first: a client closes its last slot before it ends
         for slot in self.shared.slots.take() {
             self.fresh.push_back(slot.clone());
-            self.slots.push(slot);
+            self.course.push(slot);
         }
     }
 
-    fn finish(mut self, clock: RunClock) -> Result<ClientReport, RunError> {
+    fn finish(self, clock: RunClock) -> Result<ClientReport, RunError> {
         let (outcome, thread, cpu) = match self.thread.join() {
             Ok(finished) => finished,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        self.slots.extend(self.shared.slots.take());
         Ok(ClientReport {
             outcome: outcome.map_err(RunError::Client)?,
-            slots: self.slots,
+            course: self.course,
             thread,
             cpu,
             clock,
-        })
-    }
-}
-
-/// What a client's thread is given.
-struct Launch {
-    target: SocketAddr,
-    priority: Priority,
-    clock: RunClock,
-    setup: ClientSetup,
-}
-
-impl Launch {
-    fn spawn(
-        self,
-        shared: Arc<Shared>,
-        ready: mpsc::Sender<io::Result<()>>,
-        started: mpsc::Receiver<Instant>,
-    ) -> io::Result<JoinHandle<Finished>> {
-        std::thread::Builder::new().name("load-client".to_owned()).spawn(move || {
-            let setup = ThreadSetup::apply(self.setup.cpu, self.priority);
-            let nothing = |error| (Err(error), setup.clone(), Nanos::ZERO);
-            let opened = Client::open(
-                self.target,
-                self.setup.protocol,
-                self.setup.source,
-                self.setup.config,
-                self.clock,
-                &shared,
-            );
-            let client = match opened {
-                Ok(client) => client,
-                Err(error) => {
-                    let copy = io::Error::new(error.kind(), error.to_string());
-                    _ = ready.send(Err(error));
-                    return nothing(copy);
-                }
-            };
-            _ = ready.send(Ok(()));
-            drop(ready);
-            // The sender goes away when the run cannot begin.
-            let Ok(start) = started.recv() else { return nothing(io::Error::other("not started")) };
-            let due_times = self.setup.due_times;
-            let due_times = Box::new(due_times.map(move |due| start + Nanos(due.0)));
-            let before = crate::clock::thread_cpu();
-            let outcome = client.run(due_times);
-            (outcome, setup, crate::clock::thread_cpu().saturating_sub(before))
         })
     }
 }

@@ -111,8 +111,12 @@ fn clients_have_their_own_accounts_and_slots_cover_the_run() {
     let reports = run(server.address(), clients).unwrap();
     for report in &reports {
         assert_eq!(report.outcome.account.counts.completed, 2_000);
-        assert_eq!(report.slots.iter().map(|slot| slot.sent).sum::<u64>(), 2_499);
-        assert!(report.slots.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let slots = report.course.slots();
+        assert_eq!(slots.iter().map(|slot| slot.sent).sum::<u64>(), 2_499);
+        assert!(slots.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(
+            slots.iter().all(|slot| slot.start.since(report.course.origin()).0 % 10_000_000 == 0)
+        );
     }
 }
 

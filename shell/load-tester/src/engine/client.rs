@@ -240,11 +240,11 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Sends everything that comes due, then waits for the answers that are owed, at most for the timeout.
-    pub(crate) fn run(mut self, due_times: DueTimes) -> io::Result<ClientOutcome> {
+    /// Sends everything that comes due, then waits for the answers that are owed, at most for the timeout. Slots begin at `start`.
+    pub(crate) fn run(mut self, start: Instant, due_times: DueTimes) -> io::Result<ClientOutcome> {
         self.due_times = due_times;
         self.prepare(0, Vec::with_capacity(4_096));
-        self.slot = Slot::new(self.clock.now());
+        self.slot = Slot::new(start);
         loop {
             let now = self.clock.now();
             let (doing, took) = self.busy.end(now);

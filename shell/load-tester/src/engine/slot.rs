@@ -44,10 +44,23 @@ impl Slot {
 
     /// Adds the same slot of another client.
     pub fn merge(&mut self, other: &Self) {
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        self.in_flight += other.in_flight;
+        self.add(other);
+    }
+
+    /// Adds a later slot of the same client.
+    pub fn append(&mut self, later: &Self) {
+        self.end = later.end;
+        self.in_flight = later.in_flight;
+        self.add(later);
+    }
+
+    fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.completed += other.completed;
         self.unanswered += other.unanswered;
-        self.in_flight += other.in_flight;
         self.latency.merge(&other.latency);
         self.lateness.merge(&other.lateness);
     }

@@ -24,8 +24,10 @@ impl Client<'_> {
             self.pool.reopen(now, &self.poller);
         }
         self.shared.in_flight.store(self.in_flight, Ordering::Relaxed);
-        if now.since(self.slot.start) >= self.config.slot {
-            self.close_slot(now);
+        let passed = now.since(self.slot.start).0 / self.config.slot.0;
+        if passed > 0 {
+            // On the grid: slots of all clients begin at the same times, whenever each of them looks at its clock.
+            self.close_slot(self.slot.start + Nanos(self.config.slot.0 * passed));
         }
         match &self.ended {
             None => false,
@@ -35,9 +37,9 @@ impl Client<'_> {
         }
     }
 
-    fn close_slot(&mut self, now: Instant) {
-        let mut slot = std::mem::replace(&mut self.slot, Slot::new(now));
-        slot.end = now;
+    fn close_slot(&mut self, end: Instant) {
+        let mut slot = std::mem::replace(&mut self.slot, Slot::new(end));
+        slot.end = end;
         slot.in_flight = self.in_flight;
         self.shared.slots.put(slot);
     }
@@ -52,7 +54,7 @@ impl Client<'_> {
     }
 
     pub(super) fn finish(mut self, now: Instant) -> ClientOutcome {
-        self.close_slot(now);
+        self.close_slot(now.max(self.slot.start));
         let counts = &mut self.account.counts;
         for (_, connection) in self.pool.iter_mut() {
             for request in &connection.in_flight {
