@@ -14,11 +14,14 @@ use crate::draws::{Draws, Purpose, Sequence};
 
 mod error;
 mod text;
+mod ziggurat;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::ArrivalsError;
+
+use ziggurat::Ziggurat;
 
 /// How requests are spread over time. On the command line: `poisson`, `fixed`, `pareto:0.15`, `on-off:20ms/80ms`, `recorded:FILE`.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,7 +125,7 @@ impl Arrivals {
 pub struct ArrivalTimes {
     gaps: Gaps,
     draws: Sequence,
-    /// Number of times drawn.
+    /// Random numbers used so far.
     drawn: u64,
     /// Sum of the gaps: whole nanoseconds, and the rest in 2^-63 ns, exact for gaps of 2^-10 ns and more.
     sum: Instant,
@@ -131,10 +134,9 @@ pub struct ArrivalTimes {
 
 #[derive(Clone, Debug)]
 enum Gaps {
-    Exponential { mean_ns: f64 },
+    Random { law: Ziggurat, mean_ns: f64 },
     Fixed { gap_ns: f64 },
-    Pareto { scale_ns: f64, shape: f64 },
-    OnOff { mean_ns: f64, on: Nanos, off: Nanos },
+    OnOff { law: Ziggurat, mean_ns: f64, on: Nanos, off: Nanos },
     Recorded { gaps: Arc<[Nanos]>, next: usize, factor: f64 },
 }
 
@@ -157,16 +159,14 @@ impl ArrivalTimes {
         let draws = Draws::new(seed).of_request(Purpose::ClientArrival, client.into());
         let mean_ns = 1e9 / rate.0;
         let gaps = match *arrivals {
-            Arrivals::Poisson => Gaps::Exponential { mean_ns },
+            Arrivals::Poisson => Gaps::Random { law: Ziggurat::new(0.0), mean_ns },
             Arrivals::Fixed => Gaps::Fixed { gap_ns: mean_ns },
-            // Below this shape the two cannot be told apart.
-            Arrivals::GeneralisedPareto { shape } if shape < 1e-12 => Gaps::Exponential { mean_ns },
             Arrivals::GeneralisedPareto { shape } => {
-                Gaps::Pareto { scale_ns: mean_ns * (1.0 - shape), shape }
+                Gaps::Random { law: Ziggurat::new(shape), mean_ns }
             }
             Arrivals::OnOff { on, off } => {
                 let on_share = on.0 as f64 / (on.0 as f64 + off.0 as f64);
-                Gaps::OnOff { mean_ns: mean_ns * on_share, on, off }
+                Gaps::OnOff { law: Ziggurat::new(0.0), mean_ns: mean_ns * on_share, on, off }
             }
             Arrivals::Recorded(ref recorded) => {
                 let count = recorded.gaps.len();
@@ -183,18 +183,15 @@ impl ArrivalTimes {
     /// The next due time.
     #[inline]
     pub fn next_due(&mut self) -> Instant {
-        let index = self.drawn;
-        self.drawn += 1;
         let gap_ns = match self.gaps {
-            Gaps::Exponential { mean_ns } | Gaps::OnOff { mean_ns, .. } => {
-                self.draws.exponential(index, mean_ns)
+            Gaps::Random { ref law, mean_ns } | Gaps::OnOff { ref law, mean_ns, .. } => {
+                mean_ns * law.draw(&self.draws, &mut self.drawn)
             }
-            Gaps::Fixed { gap_ns } if index == 0 => gap_ns * self.draws.unit(index),
+            Gaps::Fixed { gap_ns } if self.drawn == 0 => {
+                self.drawn = 1;
+                gap_ns * self.draws.unit(0)
+            }
             Gaps::Fixed { gap_ns } => gap_ns,
-            Gaps::Pareto { scale_ns, shape } => {
-                let exponential = self.draws.exponential(index, shape);
-                scale_ns * libm::expm1(exponential) / shape
-            }
             Gaps::Recorded { ref gaps, ref mut next, factor } => {
                 let gap = gaps[*next];
                 *next = if *next + 1 == gaps.len() { 0 } else { *next + 1 };
@@ -212,13 +209,13 @@ impl ArrivalTimes {
 
     #[inline]
     fn advance(&mut self, gap_ns: f64) {
-        const GAP_NS_MAX: f64 = 9.0e18; // fits 63 bits
         const ONE: f64 = (1_u64 << 63) as f64;
-        let gap_ns = gap_ns.min(GAP_NS_MAX);
-        let whole = gap_ns as u64; // `as` rounds down
-        let fraction = self.fraction + ((gap_ns - whole as f64) * ONE) as u64;
+        // `as` rounds down and saturates; signed numbers are converted faster.
+        let whole = gap_ns as i64;
+        let rest = ((gap_ns - whole as f64) * ONE) as i64;
+        let fraction = self.fraction + rest as u64;
         self.fraction = fraction & (u64::MAX >> 1);
-        self.sum = self.sum + Nanos(whole + (fraction >> 63));
+        self.sum = self.sum + Nanos(whole as u64 + (fraction >> 63));
     }
 }
 
