@@ -51,6 +51,8 @@ pub enum Purpose {
     Content = 18,
     /// The connection that a request of a load test takes.
     Connection = 20,
+    /// The stretches of time that a resampled measurement is made of.
+    Resample = 21,
 }
 
 /// The source of all draws of one run.

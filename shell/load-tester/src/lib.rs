@@ -53,6 +53,8 @@ pub mod schedule;
 pub mod sources;
 pub mod summary;
 pub mod thread;
+#[cfg(target_os = "linux")]
+pub mod verify;
 mod wake;
 
 pub use clock::{RunClock, Timer};
