@@ -30,6 +30,14 @@ pub(crate) fn execute(
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<LoadResult, Failure> {
+    let (asked, run) = prepare(flags, plan)?;
+    announce(flags, &asked);
+    let report = run.execute(stop, |_| {}).map_err(Failure::failed)?;
+    Ok(LoadResult::new(asked, &report))
+}
+
+/// A run that can be made, and what it is, for its result.
+pub(crate) fn prepare(flags: &RunFlags, plan: &Plan) -> Result<(Asked, Run), Failure> {
     let arrivals = match &flags.arrivals {
         Some(text) => arrivals(text)?,
         None => plan.arrivals.clone(),
@@ -78,6 +86,17 @@ pub(crate) fn execute(
         timeout_s: flags.timeout.as_secs_f64(),
         pipelined: flags.pipelined,
     };
+    let run = Run {
+        target: plan.target,
+        clients,
+        priority: flags.priority.into(),
+        warm_up,
+        duration: flags.duration,
+    };
+    Ok((asked, run))
+}
+
+fn announce(flags: &RunFlags, asked: &Asked) {
     eprintln!(
         "{} at {}: {} {}, {} client(s) with {} connections each, {} s after {} s of warm-up{}, seed {}",
         asked.protocol,
@@ -91,15 +110,6 @@ pub(crate) fn execute(
         if flags.warmup == WarmUpFlag::Auto { " at most" } else { "" },
         asked.seed
     );
-    let run = Run {
-        target: plan.target,
-        clients,
-        priority: flags.priority.into(),
-        warm_up,
-        duration: flags.duration,
-    };
-    let report = run.execute(stop, |_| {}).map_err(Failure::failed)?;
-    Ok(LoadResult::new(asked, &report))
 }
 
 fn arrivals(text: &str) -> Result<Arrivals, Failure> {
