@@ -1,5 +1,5 @@
 //! Units, backend names, histograms, quantiles and windows: the vocabulary of every other crate. And what judges a measurement:
-//! are there enough samples, are arrivals Poisson, do clients agree, is the run steady.
+//! how exact is a percentile, are arrivals Poisson, do clients agree, is the run steady.
 //!
 //! Place in the flow: below everything. Nothing here knows what a cache or a request is.
 
@@ -9,6 +9,7 @@ pub mod clients;
 pub mod distributions;
 pub mod histogram;
 pub mod mixing;
+pub mod quantile_interval;
 pub mod samples;
 mod series;
 pub mod slo;

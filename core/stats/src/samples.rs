@@ -6,7 +6,7 @@
 //! confidence leaves, so that neither the minimum nor the maximum serves as a bound for want of samples.
 //!
 //! The samples must be independent. Latencies behind a queue are not: at 80 % load such an interval is some seven times too short, and
-//! intervals from batches hold instead. The needed number of samples is a lower bound either way.
+//! [`crate::quantile_interval`] holds instead. The needed number of samples is a lower bound either way.
 
 use serde::{Deserialize, Serialize};
 
