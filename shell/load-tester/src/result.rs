@@ -133,6 +133,8 @@ pub struct LoadResult {
     pub latency_us: Percentiles,
     /// End less send, what the server and the network did. Over answers.
     pub service_us: Percentiles,
+    /// Between request and answer by the kernel's clock; null when not asked for.
+    pub kernel_service_us: Percentiles,
     /// Send less due time, what the client did.
     pub lateness_us: Percentiles,
     /// Of requests that the client had nothing else to do before: what its timer adds.
@@ -209,6 +211,7 @@ impl LoadResult {
             rate_reached_per_s: per_s(all.counts.sent, sending_s),
             latency_us: Percentiles::among(&all.latency, all.unanswered()),
             service_us: Percentiles::among(&all.service, 0),
+            kernel_service_us: Percentiles::among(&all.kernel_service, 0),
             lateness_us: Percentiles::among(&all.lateness, 0),
             timer_lateness_us: Percentiles::among(&all.timer_lateness, 0),
             queue_lateness_us: Percentiles::among(&all.queue_lateness, 0),

@@ -104,6 +104,27 @@ fn a_planted_delay_is_in_every_time_of_an_answer() {
 }
 
 #[test]
+fn the_kernel_tells_when_packets_left_and_came() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let server = null_server(transport, Nanos::from_millis(2));
+        let config =
+            ClientConfig { kernel_stamps: true, records_max: 1_000, ..ClientConfig::default() };
+        let gap = Nanos::from_millis(1);
+        let reports = run(server.address(), vec![client(transport, gap, config)]).unwrap();
+        let account = &reports[0].outcome.account;
+        assert_eq!(account.counts.completed, 200, "{:?}", account.counts);
+        // A packet of its own for nearly every request; the system may merge some.
+        assert!(account.kernel_service.count() > 150, "{:?}", account.kernel_service.count());
+        for record in &reports[0].outcome.records {
+            let Some(by_kernel) = record.kernel_service else { continue };
+            let ours = record.received.since(record.sent);
+            assert!(by_kernel <= ours, "the kernel's moments lie inside ours: {record:?}");
+            assert!(transport == Transport::Udp || by_kernel >= Nanos::from_millis(2));
+        }
+    }
+}
+
+#[test]
 fn clients_have_their_own_accounts_and_slots_cover_the_run() {
     let server = null_server(Transport::Tcp, Nanos::ZERO);
     let config = ClientConfig { slot: Nanos::from_millis(10), ..ClientConfig::default() };
@@ -158,7 +179,8 @@ fn a_server_that_closes_or_sends_garbage_ends_the_run_with_the_reason() {
     let closing = odd_server(drop);
     let garbage = odd_server(|mut stream| {
         let mut bytes = [0; 64];
-        if stream.read(&mut bytes).is_ok() {
+        // Reads on: closing with unread bytes would throw the answer away.
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {
             _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });

@@ -184,6 +184,9 @@ pub(crate) struct RunFlags {
     /// Sleep while answers are awaited: spares a processor and adds the time of waking up
     #[arg(long)]
     pub(crate) sleep: bool,
+    /// Take service times from the kernel's packet times too (two more system calls a request)
+    #[arg(long)]
+    pub(crate) kernel_stamps: bool,
     /// Send all requests that are due together in one write: for capacity, not for latency
     #[arg(long)]
     pub(crate) pipelined: bool,

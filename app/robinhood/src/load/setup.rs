@@ -63,6 +63,7 @@ pub(crate) fn prepare(flags: &RunFlags, plan: &Plan) -> Result<(Asked, Run), Fai
                 spin_max: if placing.spins { Nanos::from_micros(60) } else { Nanos::ZERO },
                 sleep_for_answers: !placing.spins,
                 pipelined: flags.pipelined,
+                kernel_stamps: flags.kernel_stamps,
                 // Clients with one seed would choose alike.
                 seed: robinhood_stats::mixed_bits(flags.seed.wrapping_add(u64::from(number))),
                 ..ClientConfig::default()

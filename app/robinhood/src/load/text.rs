@@ -38,6 +38,9 @@ fn times(result: &LoadResult) -> Table {
     };
     row("latency", &result.latency_us);
     row("service", &result.service_us);
+    if result.kernel_service_us.max.is_some() {
+        row("service by the kernel", &result.kernel_service_us);
+    }
     row("lateness", &result.lateness_us);
     row("  by the timer", &result.timer_lateness_us);
     row("  by the client's queue", &result.queue_lateness_us);

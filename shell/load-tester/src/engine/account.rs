@@ -22,6 +22,8 @@ pub struct Account {
     pub latency: Histogram,
     /// End less send, of completed requests.
     pub service: Histogram,
+    /// Times between request and answer by the kernel's clock, of completed requests of which it told both; empty when not asked for.
+    pub kernel_service: Histogram,
     /// Send less due time, of all requests sent.
     pub lateness: Histogram,
     /// The same for requests that the client waited for, with nothing else to do: what the timer adds.
@@ -43,6 +45,7 @@ impl Account {
             misses: 0,
             latency: histogram(),
             service: histogram(),
+            kernel_service: histogram(),
             lateness: histogram(),
             timer_lateness: histogram(),
             queue_lateness: histogram(),
@@ -57,6 +60,7 @@ impl Account {
         for (mine, theirs) in [
             (&mut self.latency, &other.latency),
             (&mut self.service, &other.service),
+            (&mut self.kernel_service, &other.kernel_service),
             (&mut self.lateness, &other.lateness),
             (&mut self.timer_lateness, &other.timer_lateness),
             (&mut self.queue_lateness, &other.queue_lateness),

@@ -2,12 +2,13 @@
 //!
 //! Place in the flow: the second half of a client. The time of an answer is taken right after the read that brought its last byte.
 
-use robinhood_stats::Instant;
+use robinhood_stats::{Instant, Nanos};
 
 use crate::engine::client::{Client, Ended, RequestRecord};
 use crate::engine::connection::InFlight;
 use crate::engine::poller::Ready;
 use crate::engine::pool::Closed;
+use crate::engine::stamps::Arrival;
 use crate::protocol::{Answer, Asked, Garbage, Kind, Outcome, Transport};
 
 /// The longest beginning of an answer that is kept. Protocols bound their values below it.
@@ -71,17 +72,20 @@ impl Client<'_> {
         }
         match read {
             Ok(None) => {}
-            Ok(Some(0)) if self.protocol.transport() == Transport::Tcp => {
+            Ok(Some((0, _))) if self.protocol.transport() == Transport::Tcp => {
                 let closed = Closed::ByServer("the server closed the connection".to_owned());
                 self.close(place, closed, now);
             }
-            Ok(Some(bytes)) => self.take_bytes(place, bytes, now),
+            Ok(Some((bytes, kernel_ns))) => {
+                self.take_bytes(place, bytes, Arrival { read: now, kernel_ns });
+            }
             Err(error) => self.close(place, Closed::ByServer(error.to_string()), now),
         }
     }
 
     /// `bytes` bytes have come, into the scratch space.
-    fn take_bytes(&mut self, place: usize, bytes: usize, now: Instant) {
+    fn take_bytes(&mut self, place: usize, bytes: usize, arrival: Arrival) {
+        let now = arrival.read;
         let scratch = std::mem::take(&mut self.scratch);
         let connection = self.pool.get(place).expect("it was read from");
         connection.in_bytes += bytes as u64;
@@ -92,7 +96,7 @@ impl Client<'_> {
             partial.extend_from_slice(&scratch[..bytes]);
             &partial
         };
-        match self.take_answers(place, all, now) {
+        match self.take_answers(place, all, arrival) {
             Ok((used, closes)) => {
                 let rest = all.len() - used;
                 if let Some(connection) = self.pool.get(place) {
@@ -121,16 +125,16 @@ impl Client<'_> {
         &mut self,
         place: usize,
         bytes: &[u8],
-        now: Instant,
+        arrival: Arrival,
     ) -> Result<(usize, bool), Garbage> {
         let datagrams = self.protocol.transport() == Transport::Udp;
         let mut used = 0;
         while used < bytes.len() {
             let connection = self.pool.get(place).expect("open until its bytes are looked at");
             let asked = match connection.in_flight.front() {
-                Some(oldest) => oldest.asked,
-                None if datagrams => Asked { index: 0, kind: Kind::Call },
-                None => {
+                _ if datagrams => Asked { index: 0, kind: Kind::Call },
+                Some(oldest) if oldest.sent.is_some() => oldest.asked,
+                _ => {
                     let reason = "bytes that no request asked for";
                     return Err(Garbage::new(self.protocol.name(), reason, &bytes[used..]));
                 }
@@ -144,9 +148,9 @@ impl Client<'_> {
             connection.answered = true;
             match request {
                 Some(request) => {
-                    let stream =
-                        (connection.port, connection.in_bytes - (bytes.len() - used) as u64);
-                    self.complete(&request, &answer, now, stream);
+                    let after = (bytes.len() - used) as u64;
+                    let stream = (connection.port, connection.in_bytes - after);
+                    self.complete(&request, &answer, arrival, stream);
                 }
                 None => self.late_answers += 1,
             }
@@ -161,13 +165,20 @@ impl Client<'_> {
     }
 
     /// `stream` is the port of the connection and the bytes received on it up to the end of this answer.
-    fn complete(&mut self, request: &InFlight, answer: &Answer, now: Instant, stream: (u16, u64)) {
+    fn complete(
+        &mut self,
+        request: &InFlight,
+        answer: &Answer,
+        arrival: Arrival,
+        stream: (u16, u64),
+    ) {
         if request.timed_out {
             self.late_answers += 1;
             self.owed -= 1;
             return;
         }
         self.in_flight -= 1;
+        let now = arrival.read;
         let latency = now.since(request.due);
         if answer.outcome == Outcome::Error {
             self.slot.unanswered += 1;
@@ -184,6 +195,12 @@ impl Client<'_> {
             account.latency.add_nanos(latency);
             let sent = request.sent.expect("an answer comes after its request");
             account.service.add_nanos(now.since(sent));
+            let by_kernel = arrival.kernel_ns.zip(request.kernel_sent_ns);
+            // A clock that was set back in between would give a time below zero.
+            let kernel_service = by_kernel.and_then(|(end, start)| end.checked_sub(start));
+            if let Some(kernel_service_ns) = kernel_service {
+                account.kernel_service.add(kernel_service_ns);
+            }
             if self.records.len() < self.config.records_max {
                 self.records.push(RequestRecord {
                     port: stream.0,
@@ -192,6 +209,7 @@ impl Client<'_> {
                     received: now,
                     request_end_bytes: request.end_bytes,
                     answer_end_bytes: stream.1,
+                    kernel_service: kernel_service.map(Nanos),
                 });
             }
         }

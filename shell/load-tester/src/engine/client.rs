@@ -19,7 +19,7 @@ use crate::engine::account::Account;
 use crate::engine::busy::{Busy, Doing};
 use crate::engine::connection::InFlight;
 use crate::engine::poller::{Poller, Ready};
-use crate::engine::pool::Pool;
+use crate::engine::pool::{Habits, Pool};
 use crate::engine::slot::{Phases, Slot, Slots};
 use crate::protocol::{Asked, Protocol, Request};
 use crate::wake::WakeMargin;
@@ -52,6 +52,8 @@ pub struct ClientConfig {
     pub pipelined: bool,
     /// Completed requests of the measured part that are kept one by one, for a comparison with a capture. 48 bytes each.
     pub records_max: usize,
+    /// Whether the kernel is asked when packets left and came. Costs two system calls a request.
+    pub kernel_stamps: bool,
     /// Seed of the choice of connections.
     pub seed: u64,
     /// A fault on purpose: so long the client dawdles between reading an answer and taking its time. For the proof that a
@@ -71,6 +73,7 @@ impl Default for ClientConfig {
             sleep_for_answers: false,
             pipelined: false,
             records_max: 0,
+            kernel_stamps: false,
             seed: 1,
             planted_delay: Nanos::ZERO,
         }
@@ -92,6 +95,8 @@ pub struct RequestRecord {
     pub request_end_bytes: u64,
     /// Bytes received on the connection up to the end of the answer.
     pub answer_end_bytes: u64,
+    /// Time between request and answer by the kernel's clock, where it was asked for and told.
+    pub kernel_service: Option<Nanos>,
 }
 
 /// What others share with a running client.
@@ -203,7 +208,9 @@ impl<'a> Client<'a> {
         let poller = Poller::new()?;
         let link = (target, protocol.transport());
         let longest = config.timeout.max(Nanos::from_millis(100));
-        let pool = Pool::open(link, config.connections, protocol.depth_max(), longest, &poller)?;
+        let habits =
+            Habits { depth_max: protocol.depth_max(), kernel_stamps: config.kernel_stamps };
+        let pool = Pool::open(link, config.connections, habits, longest, &poller)?;
         let now = clock.now();
         let is_free = protocol.depth_max() == usize::MAX;
         let connection_gaps = (1..=config.connections as u64)
@@ -336,15 +343,7 @@ impl<'a> Client<'a> {
             self.busy.begin(Doing::Send);
         }
         self.account.counts.scheduled += u64::from(measured);
-        let request = InFlight {
-            asked: next.asked,
-            due: next.due,
-            sent: None,
-            measured,
-            timed_out: false,
-            waited,
-            end_bytes: 0,
-        };
+        let request = InFlight::new(next.asked, next.due, measured, waited);
         let full = self.in_flight + self.owed >= self.config.in_flight_max as u64;
         match self.pool.choose(self.choice.at(next.index)) {
             Some(place) if !full => self.give(place, request, &next.bytes, now),

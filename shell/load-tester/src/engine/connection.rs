@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use robinhood_stats::{Instant, Nanos};
 use socket2::{Domain, SockRef, Socket, Type};
 
+use crate::engine::stamps;
 use crate::protocol::{Asked, Transport};
 
 /// A request that has no answer yet.
@@ -28,6 +29,26 @@ pub(crate) struct InFlight {
     pub(crate) waited: bool,
     /// Where its bytes end in the stream of this connection.
     pub(crate) end_bytes: u64,
+    /// When it left by the kernel's clock, nanoseconds, where that was asked for and told.
+    pub(crate) kernel_sent_ns: Option<u64>,
+    /// How the kernel calls it in its times of sending.
+    kernel_number: u32,
+}
+
+impl InFlight {
+    pub(crate) const fn new(asked: Asked, due: Instant, measured: bool, waited: bool) -> Self {
+        Self {
+            asked,
+            due,
+            sent: None,
+            measured,
+            timed_out: false,
+            waited,
+            end_bytes: 0,
+            kernel_sent_ns: None,
+            kernel_number: 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -79,6 +100,9 @@ pub(crate) struct Connection {
     pub(crate) in_flight: VecDeque<InFlight>,
     /// How many at the front of `in_flight` have their time of sending.
     stamped: usize,
+    /// Whether the kernel is asked for its times.
+    kernel_stamps: bool,
+    datagrams: u32,
     /// Whether an answer came since the connection was opened.
     pub(crate) answered: bool,
     /// Whether the poller tells when there is room to write.
@@ -148,6 +172,8 @@ impl Connection {
             partial: Vec::new(),
             in_flight: VecDeque::new(),
             stamped: 0,
+            kernel_stamps: false,
+            datagrams: 0,
             answered: false,
             watches_writes: false,
         }
@@ -191,6 +217,11 @@ impl Connection {
                     break;
                 }
                 request.sent = Some(now);
+                request.kernel_number = match self.link {
+                    Link::Tcp(_) => (request.end_bytes - 1) as u32, // the kernel counts modulo 2^32
+                    Link::Udp(_) => self.datagrams,
+                };
+                self.datagrams = self.datagrams.wrapping_add(1);
                 sent(request);
                 self.stamped += 1;
             }
@@ -212,16 +243,41 @@ impl Connection {
         }
     }
 
-    /// Reads once: the number of bytes, 0 at the end of the connection, `None` when there is nothing.
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            match self.link.read(into) {
-                Ok(bytes) => return Ok(Some(bytes)),
+    /// Asks the kernel for its times of sending and receiving. Before anything is sent.
+    pub(crate) fn stamp_by_kernel(&mut self) -> io::Result<()> {
+        stamps::enable(&self.link)?;
+        self.kernel_stamps = true;
+        Ok(())
+    }
+
+    /// Reads once: the number of bytes, 0 at the end of the connection, and the kernel's time of them; `None` when there is nothing.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<Option<(usize, Option<u64>)>> {
+        let result = loop {
+            let result = if self.kernel_stamps {
+                stamps::read(&self.link, into)
+            } else {
+                self.link.read(into).map(|bytes| (bytes, None))
+            };
+            match result {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(None),
+                result => break result.map(Some),
             }
+        };
+        if self.kernel_stamps {
+            self.take_sent_stamps()?; // a request left before its answer came: its time is there now
         }
+        result
+    }
+
+    fn take_sent_stamps(&mut self) -> io::Result<()> {
+        let in_flight = &mut self.in_flight;
+        stamps::sent(&self.link, |number, kernel_ns| {
+            let mut sent = in_flight.iter_mut().filter(|request| request.sent.is_some());
+            if let Some(request) = sent.find(|request| request.kernel_number == number) {
+                request.kernel_sent_ns = Some(kernel_ns);
+            }
+        })
     }
 
     /// Takes the oldest request out: its answer has come.

@@ -11,4 +11,5 @@ mod connection;
 pub(crate) mod poller;
 mod pool;
 pub mod slot;
+mod stamps;
 mod upkeep;

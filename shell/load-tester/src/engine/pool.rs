@@ -32,10 +32,24 @@ pub(crate) enum Closed {
     Announced,
 }
 
+/// How connections are used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// The most requests without answer on one.
+    pub(crate) depth_max: usize,
+    pub(crate) kernel_stamps: bool,
+}
+
+impl Habits {
+    fn apply(self, connection: &mut Connection) -> io::Result<()> {
+        if self.kernel_stamps { connection.stamp_by_kernel() } else { Ok(()) }
+    }
+}
+
 pub(crate) struct Pool {
     target: SocketAddr,
     transport: Transport,
-    depth_max: usize,
+    habits: Habits,
     connections: Vec<Place>,
     /// Requests that found no connection with room, with their bytes; oldest first.
     pub(crate) backlog: VecDeque<(InFlight, Vec<u8>)>,
@@ -56,20 +70,21 @@ impl Pool {
     pub(crate) fn open(
         (target, transport): (SocketAddr, Transport),
         count: usize,
-        depth_max: usize,
+        habits: Habits,
         longest: Nanos,
         poller: &Poller,
     ) -> io::Result<Self> {
         let mut connections = Vec::with_capacity(count);
         for place in 0..count {
-            let connection = Connection::open(target, transport, longest)?;
+            let mut connection = Connection::open(target, transport, longest)?;
+            habits.apply(&mut connection)?;
             poller.add(&connection, place, false)?;
             connections.push(Place::Open(connection));
         }
         Ok(Self {
             target,
             transport,
-            depth_max,
+            habits,
             connections,
             backlog: VecDeque::new(),
             lost: 0,
@@ -94,7 +109,7 @@ impl Pool {
 
     pub(crate) fn has_room(&self, place: usize) -> bool {
         match &self.connections[place] {
-            Place::Open(connection) => connection.in_flight.len() < self.depth_max,
+            Place::Open(connection) => connection.in_flight.len() < self.habits.depth_max,
             Place::Lost(_) => false,
         }
     }
@@ -157,8 +172,12 @@ impl Pool {
             if at > now {
                 continue;
             }
-            let opened = Connection::begin(self.target, self.transport)
-                .and_then(|connection| poller.add(&connection, place, false).map(|()| connection));
+            let opened =
+                Connection::begin(self.target, self.transport).and_then(|mut connection| {
+                    self.habits.apply(&mut connection)?;
+                    poller.add(&connection, place, false)?;
+                    Ok(connection)
+                });
             match opened {
                 Ok(connection) => self.connections[place] = Place::Open(connection),
                 Err(_) => {
