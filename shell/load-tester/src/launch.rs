@@ -3,7 +3,6 @@
 //! Place in the flow: a run launches each client with this, tells it when to begin, and joins its thread.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -12,6 +11,7 @@ use robinhood_stats::{Instant, Nanos};
 use crate::clock::RunClock;
 use crate::engine::client::{Client, ClientOutcome, Shared};
 use crate::run::ClientSetup;
+use crate::target::Target;
 use crate::thread::{Priority, ThreadSetup};
 
 /// What came of the client, what its thread was granted, and the processor time that it used from the start of the run.
@@ -19,7 +19,7 @@ pub(crate) type Finished = (io::Result<ClientOutcome>, ThreadSetup, Nanos);
 
 /// What a client's thread is given.
 pub(crate) struct Launch {
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     pub(crate) priority: Priority,
     pub(crate) clock: RunClock,
     pub(crate) setup: ClientSetup,

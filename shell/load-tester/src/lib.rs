@@ -52,6 +52,8 @@ pub mod schedule;
 #[cfg(target_os = "linux")]
 pub mod sources;
 pub mod summary;
+#[cfg(target_os = "linux")]
+pub mod target;
 pub mod thread;
 #[cfg(target_os = "linux")]
 pub mod verify;
@@ -65,4 +67,6 @@ pub use pacer::{Pacer, PacingReport, Send};
 pub use recorder::{End, Recorder, RecorderConfig, Refused, Step, Ticket};
 pub use schedule::Schedule;
 pub use summary::{Counts, Percentiles, Summary, Warning};
+#[cfg(target_os = "linux")]
+pub use target::Target;
 pub use thread::{Granted, Priority, ThreadSetup};

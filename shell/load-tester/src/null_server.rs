@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -17,6 +19,7 @@ use crate::clock::RunClock;
 use crate::engine::poller::{Poller, Ready};
 use crate::protocol::Transport;
 use crate::protocols::null::FRAME_BYTES;
+use crate::target::Target;
 use crate::thread::{Priority, ThreadSetup};
 
 /// Connections beyond which further ones are closed at once.
@@ -25,10 +28,10 @@ const SLEEP_MAX: Nanos = Nanos::from_millis(5);
 const READ_BYTES: usize = 256 << 10;
 
 /// How a null server works.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct NullServerConfig {
-    /// Where to listen; port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// Where to listen; port 0 takes a free one, and a Unix socket must not be there yet.
+    pub listen: Target,
     /// Streams or datagrams. Datagrams are answered at once, whatever the service time.
     pub transport: Transport,
     /// What one frame takes.
@@ -44,7 +47,7 @@ pub struct NullServerConfig {
 /// A running server. It ends when this is dropped.
 #[derive(Debug)]
 pub struct NullServer {
-    address: SocketAddr,
+    target: Target,
     stop: Arc<AtomicBool>,
     frames: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -60,11 +63,13 @@ impl NullServer {
     /// When there is no server to serve.
     pub fn start(config: NullServerConfig) -> io::Result<Self> {
         assert!(config.servers > 0, "a queue needs a server");
-        let socket = match config.transport {
-            Transport::Tcp => Socket::Tcp(TcpListener::bind(config.listen)?),
-            Transport::Udp => Socket::Udp(UdpSocket::bind(config.listen)?),
+        let socket = match (&config.listen, config.transport) {
+            (Target::Inet(address), Transport::Tcp) => Socket::Tcp(TcpListener::bind(address)?),
+            (Target::Inet(address), Transport::Udp) => Socket::Udp(UdpSocket::bind(address)?),
+            (Target::Unix(path), Transport::Tcp) => Socket::Unix(UnixListener::bind(path)?),
+            (Target::Unix(_), Transport::Udp) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        let address = socket.prepare()?;
+        let target = socket.prepare()?.map_or(config.listen.clone(), Target::Inet);
         let poller = Poller::new()?;
         let (stop, frames) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stop_seen, counted) = (Arc::clone(&stop), Arc::clone(&frames));
@@ -73,12 +78,23 @@ impl NullServer {
                 ThreadSetup::apply(config.cpu, Priority::Usual);
                 Serving::new(config, poller, counted).run(&socket, &stop_seen);
             })?;
-        Ok(Self { address, stop, frames, thread: Some(thread) })
+        Ok(Self { target, stop, frames, thread: Some(thread) })
     }
 
     /// Where it listens.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Where it listens, when that is an internet address.
+    ///
+    /// # Panics
+    /// When it is a Unix socket.
+    pub fn address(&self) -> SocketAddr {
+        match &self.target {
+            Target::Inet(address) => *address,
+            Target::Unix(path) => panic!("{} is no internet address", path.display()),
+        }
     }
 
     /// Frames answered so far.
@@ -93,31 +109,68 @@ impl Drop for NullServer {
         if let Some(thread) = self.thread.take() {
             _ = thread.join(); // a panic there was printed there
         }
+        if let Target::Unix(path) = &self.target {
+            _ = std::fs::remove_file(path); // the next one could not listen there
+        }
     }
 }
 
 enum Socket {
     Tcp(TcpListener),
+    Unix(UnixListener),
     Udp(UdpSocket),
 }
 
 impl Socket {
-    fn prepare(&self) -> io::Result<SocketAddr> {
+    /// Where it really is, when that was left to the system.
+    fn prepare(&self) -> io::Result<Option<SocketAddr>> {
         match self {
             Self::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
-                listener.local_addr()
+                listener.local_addr().map(Some)
             }
+            Self::Unix(listener) => listener.set_nonblocking(true).map(|()| None),
             Self::Udp(socket) => {
                 socket.set_nonblocking(true)?;
-                socket.local_addr()
+                socket.local_addr().map(Some)
             }
         }
     }
 }
 
+/// A connection of a client.
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).read(into),
+            Self::Unix(stream) => (&*stream).read(into),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).write(bytes),
+            Self::Unix(stream) => (&*stream).write(bytes),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
 struct Peer {
-    stream: TcpStream,
+    stream: Stream,
     /// Bytes of a frame that is not whole, then answers that the system did not take.
     partial: Vec<u8>,
     out: Vec<u8>,
@@ -149,12 +202,12 @@ const LISTENER: usize = CONNECTIONS_MAX;
 impl Serving {
     fn new(config: NullServerConfig, poller: Poller, frames: Arc<AtomicU64>) -> Self {
         Self {
-            config,
             clock: RunClock::start(),
             poller,
             peers: Vec::new(),
             jobs: VecDeque::new(),
             free: vec![Instant::ZERO; config.servers],
+            config,
             frames,
             scratch: vec![0; READ_BYTES],
         }
@@ -163,6 +216,7 @@ impl Serving {
     fn run(mut self, socket: &Socket, stop: &AtomicBool) {
         let watched = match socket {
             Socket::Tcp(listener) => self.poller.add(listener, LISTENER, false),
+            Socket::Unix(listener) => self.poller.add(listener, LISTENER, false),
             Socket::Udp(datagrams) => self.poller.add(datagrams, LISTENER, false),
         };
         if watched.is_err() {
@@ -182,20 +236,31 @@ impl Serving {
             let Ok(ready) = self.poller.poll().map(Iterator::collect::<Vec<Ready>>) else { return };
             for ready in ready {
                 match socket {
-                    Socket::Tcp(listener) if ready.connection == LISTENER => self.accept(listener),
-                    Socket::Tcp(_) => self.serve(ready),
                     Socket::Udp(datagrams) => self.echo(datagrams),
+                    listener if ready.connection == LISTENER => self.accept(listener),
+                    _ => self.serve(ready),
                 }
             }
         }
     }
 
-    fn accept(&mut self, listener: &TcpListener) {
-        let Ok((stream, _)) = listener.accept() else { return };
+    fn accept(&mut self, listener: &Socket) {
+        let accepted = match listener {
+            Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }),
+            Socket::Unix(listener) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(stream))
+            }),
+            Socket::Udp(_) => return, // has no connections
+        };
+        let Ok(stream) = accepted else { return };
         let free = self.peers.iter().position(Option::is_none);
         let place = free.unwrap_or(self.peers.len());
-        let ready = stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok();
-        if place >= CONNECTIONS_MAX || !ready || self.poller.add(&stream, place, false).is_err() {
+        if place >= CONNECTIONS_MAX || self.poller.add(&stream, place, false).is_err() {
             return;
         }
         let peer = Some(Peer { stream, partial: Vec::new(), out: Vec::new() });
@@ -215,7 +280,7 @@ impl Serving {
         if !ready.readable {
             return;
         }
-        let bytes = match (&peer.stream).read(&mut self.scratch) {
+        let bytes = match peer.stream.read(&mut self.scratch) {
             Ok(bytes) if bytes > 0 => bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             _ => {
@@ -248,7 +313,7 @@ impl Serving {
         self.frames.fetch_add((bytes.len() / FRAME_BYTES) as u64, Ordering::Relaxed);
         let was_waiting = !peer.out.is_empty();
         peer.out.extend_from_slice(bytes);
-        let taken = match (&peer.stream).write(&peer.out) {
+        let taken = match peer.stream.write(&peer.out) {
             Ok(taken) => taken,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(_) => {

@@ -5,13 +5,15 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use robinhood_workload::keyvalue::KeyValues;
 
 use crate::protocol::{Answer, Asked, Garbage, Kind, Outcome, Protocol, Request};
+use crate::target::Target;
 
 /// Requests without answer at a time.
 const WINDOW_MAX: usize = 128;
@@ -41,7 +43,7 @@ pub enum PreloadError {
     #[error("while filling {target}: {error}")]
     Io {
         /// The server.
-        target: SocketAddr,
+        target: Target,
         /// What the system says.
         error: io::Error,
     },
@@ -76,7 +78,7 @@ pub enum PreloadError {
 /// # Errors
 /// When the server refuses, does not answer or answers wrongly, or `stop` is set.
 pub fn preload(
-    target: SocketAddr,
+    target: &Target,
     protocol: &mut dyn Protocol,
     data: &KeyValues,
     stop: &AtomicBool,
@@ -117,10 +119,14 @@ fn text(data: &KeyValues, key: u64) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// A connection of any kind.
+trait Stream: Read + Write {}
+impl<S: Read + Write> Stream for S {}
+
 /// A connection with requests on their way.
 struct Pipe<'a> {
-    target: SocketAddr,
-    stream: TcpStream,
+    target: Target,
+    stream: Box<dyn Stream>,
     protocol: &'a mut dyn Protocol,
     window: usize,
     asked: VecDeque<(u64, Asked)>,
@@ -129,18 +135,28 @@ struct Pipe<'a> {
 }
 
 impl<'a> Pipe<'a> {
-    fn open(target: SocketAddr, protocol: &'a mut dyn Protocol) -> Result<Self, PreloadError> {
-        let open = || {
-            let stream = TcpStream::connect_timeout(&target, PATIENCE)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            Ok(stream)
+    fn open(target: &Target, protocol: &'a mut dyn Protocol) -> Result<Self, PreloadError> {
+        let open = || -> io::Result<Box<dyn Stream>> {
+            match target {
+                Target::Inet(address) => {
+                    let stream = TcpStream::connect_timeout(address, PATIENCE)?;
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    stream.set_write_timeout(Some(PATIENCE))?;
+                    Ok(Box::new(stream))
+                }
+                Target::Unix(path) => {
+                    let stream = UnixStream::connect(path)?;
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    stream.set_write_timeout(Some(PATIENCE))?;
+                    Ok(Box::new(stream))
+                }
+            }
         };
-        let stream = open().map_err(|error| PreloadError::Io { target, error })?;
+        let stream = open().map_err(|error| PreloadError::Io { target: target.clone(), error })?;
         let window = protocol.depth_max().min(WINDOW_MAX);
         Ok(Self {
-            target,
+            target: target.clone(),
             stream,
             protocol,
             window,
@@ -178,11 +194,10 @@ impl<'a> Pipe<'a> {
                 self.asked.push_back((key, Asked { index, kind }));
                 index += 1;
             }
-            let target = self.target;
             self.stream
                 .write_all(&out)
                 .and_then(|()| if self.asked.is_empty() { Ok(()) } else { self.read() })
-                .map_err(|error| PreloadError::Io { target, error })?;
+                .map_err(|error| PreloadError::Io { target: self.target.clone(), error })?;
             self.answers(&mut judge)?;
             if self.asked.is_empty() && out.is_empty() {
                 return Ok(());

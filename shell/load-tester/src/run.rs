@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -21,6 +20,7 @@ use crate::engine::client::{ClientConfig, ClientOutcome, DueTimes, Shared, Sourc
 use crate::engine::slot::{Phases, Slot, Slots};
 use crate::launch::{Finished, Launch};
 use crate::protocol::Protocol;
+use crate::target::Target;
 use crate::thread::{Priority, ThreadSetup};
 
 /// Between the moment when all clients are ready and the first due time.
@@ -67,7 +67,7 @@ impl WarmUp {
 /// A run to be made.
 pub struct Run {
     /// The server.
-    pub target: SocketAddr,
+    pub target: Target,
     /// One entry a client.
     pub clients: Vec<ClientSetup>,
     /// The priority that the clients ask for.
@@ -130,7 +130,7 @@ pub enum RunError {
     )]
     Connect {
         /// Where it should be.
-        target: SocketAddr,
+        target: Target,
         /// What the system says.
         error: io::Error,
     },
@@ -188,16 +188,17 @@ impl Run {
                 slots: Slots::default(),
             });
             let (start, started) = mpsc::channel();
-            let thread = Launch { target: self.target, priority: self.priority, clock, setup }
-                .spawn(Arc::clone(&shared), ready.clone(), started)
-                .map_err(RunError::Client)?;
+            let thread =
+                Launch { target: self.target.clone(), priority: self.priority, clock, setup }
+                    .spawn(Arc::clone(&shared), ready.clone(), started)
+                    .map_err(RunError::Client)?;
             starts.push(start);
             launched.push((shared, thread, slot));
         }
         drop(ready);
-        let target = self.target;
+        let target = &self.target;
         for opened in is_ready.iter().take(launched.len()) {
-            opened.map_err(|error| RunError::Connect { target, error })?;
+            opened.map_err(|error| RunError::Connect { target: target.clone(), error })?;
         }
         let start = clock.now() + START_AFTER;
         let started_at = SystemTime::now() + std::time::Duration::from_nanos(START_AFTER.0);

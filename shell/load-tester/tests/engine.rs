@@ -11,7 +11,7 @@ use robinhood_load_tester::protocol::{
 };
 use robinhood_load_tester::protocols::null::Null;
 use robinhood_load_tester::run::{ClientReport, ClientSetup, Run, RunError, WarmUp};
-use robinhood_load_tester::{NullServer, NullServerConfig, Priority};
+use robinhood_load_tester::{NullServer, NullServerConfig, Priority, Target};
 use robinhood_stats::{Instant, Nanos};
 
 struct Calls;
@@ -33,15 +33,18 @@ fn client(transport: Transport, gap: Nanos, config: ClientConfig) -> ClientSetup
     }
 }
 
-fn run(target: SocketAddr, clients: Vec<ClientSetup>) -> Result<Vec<ClientReport>, RunError> {
+fn run(
+    target: impl Into<Target>,
+    clients: Vec<ClientSetup>,
+) -> Result<Vec<ClientReport>, RunError> {
     let (warm_up, duration) = (Nanos::from_millis(50), Nanos::from_millis(200));
     let warm_up = WarmUp::Fixed(warm_up);
-    let run = Run { target, clients, priority: Priority::Usual, warm_up, duration };
+    let run = Run { target: target.into(), clients, priority: Priority::Usual, warm_up, duration };
     run.execute(&AtomicBool::new(false), |_| {}).map(|report| report.clients)
 }
 
 fn null_server(transport: Transport, service: Nanos) -> NullServer {
-    let listen = ([127, 0, 0, 1], 0).into();
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0)).into();
     let config =
         NullServerConfig { listen, transport, service, servers: 1, spin: false, cpu: None };
     NullServer::start(config).expect("a free port")
@@ -101,6 +104,23 @@ fn a_planted_delay_is_in_every_time_of_an_answer() {
     let account = &reports[0].outcome.account;
     assert_eq!(account.counts.completed, 100, "{:?}", account.counts);
     assert!(account.service.min().unwrap() >= planted_delay.0, "{:?}", account.service.min());
+}
+
+#[test]
+fn a_unix_socket_is_a_target_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NullServer::start(NullServerConfig {
+        listen: Target::Unix(folder.path().join("null.sock")),
+        transport: Transport::Tcp,
+        service: Nanos::ZERO,
+        servers: 1,
+        spin: false,
+        cpu: None,
+    })
+    .unwrap();
+    let clients = vec![client(Transport::Tcp, GAP, ClientConfig::default())];
+    let reports = run(server.target().clone(), clients).unwrap();
+    assert_eq!(reports[0].outcome.account.counts.completed, 2_000);
 }
 
 #[test]
@@ -260,7 +280,7 @@ fn a_run_that_is_stopped_keeps_what_was_measured() {
     let server = null_server(Transport::Tcp, Nanos::ZERO);
     let stop = AtomicBool::new(false);
     let run = Run {
-        target: server.address(),
+        target: server.target().clone(),
         clients: vec![client(Transport::Tcp, GAP, ClientConfig::default())],
         priority: Priority::Usual,
         warm_up: WarmUp::Fixed(Nanos::ZERO),

@@ -1,6 +1,7 @@
 //! Our times against those of a capture, on loopback. Skipped with a message where `tcpdump` is missing or not permitted.
 #![cfg(target_os = "linux")]
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use robinhood_load_tester::engine::client::{ClientConfig, Source};
@@ -26,7 +27,7 @@ const DURATION: Nanos = Nanos::from_secs(1);
 fn run(server: &NullServer, gap: Nanos, planted_delay: Nanos) -> Run {
     let config = ClientConfig { planted_delay, records_max: 20_000, ..ClientConfig::default() };
     Run {
-        target: server.address(),
+        target: server.target().clone(),
         clients: vec![ClientSetup {
             protocol: Box::new(Null::new(Transport::Tcp)),
             source: Box::new(Calls),
@@ -42,7 +43,7 @@ fn run(server: &NullServer, gap: Nanos, planted_delay: Nanos) -> Run {
 
 fn null_server() -> NullServer {
     NullServer::start(NullServerConfig {
-        listen: ([127, 0, 0, 1], 0).into(),
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
         transport: Transport::Tcp,
         service: Nanos::ZERO,
         servers: 1,
@@ -123,7 +124,7 @@ fn what_cannot_be_captured_is_refused_before_anything_is_sent() {
     let missing = CaptureConfig { tcpdump: "/no/such/tcpdump".into(), ..ring.clone() };
     let missing = refused(&missing, |_| {}, 100);
     assert!(missing.contains("Debian package `tcpdump`"), "{missing}");
-    let far = refused(&ring, |run| run.target = ([192, 0, 2, 1], 80).into(), 100);
+    let far = refused(&ring, |run| run.target = SocketAddr::from(([192, 0, 2, 1], 80)).into(), 100);
     assert!(far.contains("not on loopback"), "{far}");
     let datagrams = |run: &mut Run| {
         run.clients[0].protocol = Box::new(Null::new(Transport::Udp));

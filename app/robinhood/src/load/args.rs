@@ -1,10 +1,9 @@
 //! The flags of `robinhood load`, as typed.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use robinhood_load_tester::Priority;
+use robinhood_load_tester::{Priority, Target};
 use robinhood_stats::{Nanos, Rate};
 
 use super::thresholds::Threshold;
@@ -48,9 +47,9 @@ pub(crate) enum LoadCommand {
 /// Flags of `load null` and `load udp`.
 #[derive(Debug, Args)]
 pub(crate) struct NullArgs {
-    /// Address of an echo server [default: an own one is started]
+    /// Address of an echo server: HOST:PORT, or unix:PATH [default: an own one is started]
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target: Option<SocketAddr>,
+    pub(crate) target: Option<Target>,
     #[command(flatten)]
     pub(crate) run: RunFlags,
 }
@@ -58,9 +57,9 @@ pub(crate) struct NullArgs {
 /// Flags of `load memcached`.
 #[derive(Debug, Args)]
 pub(crate) struct MemcachedArgs {
-    /// Address of the server
+    /// Address of the server: HOST:PORT, or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     /// Speak the meta protocol (mg, ms) instead of get and set
     #[arg(long)]
     pub(crate) meta: bool,
@@ -73,9 +72,9 @@ pub(crate) struct MemcachedArgs {
 /// Flags of `load resp`.
 #[derive(Debug, Args)]
 pub(crate) struct RespArgs {
-    /// Address of the server
+    /// Address of the server: HOST:PORT, or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) keys: KeyValueFlags,
     #[command(flatten)]
@@ -85,9 +84,9 @@ pub(crate) struct RespArgs {
 /// Flags of `load http`.
 #[derive(Debug, Args)]
 pub(crate) struct HttpArgs {
-    /// Address of the server
+    /// Address of the server: HOST:PORT, or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     /// Path of a request; {key} stands for the key
     #[arg(long, default_value = "/{key}", value_name = "PATH")]
     pub(crate) path: String,
@@ -105,7 +104,7 @@ pub(crate) struct HttpArgs {
 pub(crate) struct AppArgs {
     /// Address of the server, as `robinhood testbed serve` prints it
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     /// Requests to send, in their order and from the start again: a trace in JSON lines or binary, of at most 1,000,000
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
@@ -204,9 +203,9 @@ pub(crate) struct ServeArgs {
     /// Streams or datagrams
     #[arg(default_value = "null", value_name = "null|udp")]
     pub(crate) protocol: ServeProtocol,
-    /// Where to listen
+    /// Where to listen: an address, or unix:PATH
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDRESS")]
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Target,
     /// What one frame takes, with unit
     #[arg(long, default_value = "0s", value_name = "TIME")]
     pub(crate) service: Nanos,

@@ -1,9 +1,9 @@
 //! Protocols that read and write keys: from their flags to a plan, and a server filled with what is read.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use robinhood_load_tester::Target;
 use robinhood_load_tester::preload::{PreloadError, preload};
 use robinhood_load_tester::protocol::Protocol;
 use robinhood_load_tester::sources::keyvalue::KeyValueSource;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 /// What a protocol with keys brings along.
 pub(crate) struct KeyValueTarget {
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     pub(crate) seed: u64,
     /// Whether the keys are written before the load begins.
     pub(crate) fill: bool,
@@ -40,7 +40,7 @@ pub(crate) fn plan(
     let data = KeyValues::new(&spec)
         .map_err(|error| Failure::usage(format!("--workload {}: {error}", flags.workload)))?;
     if target.fill && !flags.no_preload {
-        fill(target.target, protocol.as_mut(), &data, stop)?;
+        fill(&target.target, protocol.as_mut(), &data, stop)?;
     }
     let workload = format!(
         "{}: {} keys, {:.4} of the requests read, {:.4} of the reads should hit",
@@ -79,7 +79,7 @@ fn spec(flags: &KeyValueFlags) -> Result<KeyValueSpec, Failure> {
 }
 
 fn fill(
-    target: SocketAddr,
+    target: &Target,
     protocol: &mut dyn Protocol,
     data: &Arc<KeyValues>,
     stop: &AtomicBool,

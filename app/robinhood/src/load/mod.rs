@@ -48,7 +48,7 @@ fn memcached(args: &MemcachedArgs) -> Result<(), Failure> {
     let value_bytes_max = args.keys.value_bytes_max as usize;
     let is_meta = args.meta;
     let target = KeyValueTarget {
-        target: args.target,
+        target: args.target.clone(),
         seed: args.run.seed,
         fill: true,
         protocol: Box::new(move |_| match is_meta {
@@ -62,7 +62,7 @@ fn memcached(args: &MemcachedArgs) -> Result<(), Failure> {
 fn resp(args: &RespArgs) -> Result<(), Failure> {
     let value_bytes_max = args.keys.value_bytes_max as usize;
     let target = KeyValueTarget {
-        target: args.target,
+        target: args.target.clone(),
         seed: args.run.seed,
         fill: true,
         protocol: Box::new(move |_| Box::new(Resp { value_bytes_max })),
@@ -75,7 +75,7 @@ fn http(args: &HttpArgs) -> Result<(), Failure> {
     let http = Http::new(&host, &args.path, args.keys.value_bytes_max as usize)
         .map_err(|error| Failure::usage(format!("--path or --host: {error}")))?;
     let target = KeyValueTarget {
-        target: args.target,
+        target: args.target.clone(),
         seed: args.run.seed,
         fill: false, // few web servers take what they serve by PUT
         protocol: Box::new(move |_| Box::new(http.clone())),
@@ -94,7 +94,7 @@ fn app(args: &AppArgs) -> Result<(), Failure> {
     }
     let clients = args.run.clients.into();
     let plan = Plan {
-        target: args.target,
+        target: args.target.clone(),
         workload: format!("{} requests of {file}", lines.requests()),
         protocol: Box::new(|_| Box::new(App)),
         source: Box::new(move |client| Box::new(lines.source(client.into(), clients))),
@@ -108,10 +108,9 @@ fn null(args: &NullArgs, transport: Transport) -> Result<(), Failure> {
         Some(_) => None,
         None => Some(own_server(&args.run, transport)?),
     };
-    let target = args.target.or(own.as_ref().map(NullServer::address));
-    let target = target.expect("given, or our own");
+    let target = args.target.as_ref().or(own.as_ref().map(NullServer::target));
     let plan = Plan {
-        target,
+        target: target.expect("given, or our own").clone(),
         workload: "16-byte frames that come back".to_owned(),
         protocol: Box::new(move |_| Box::new(Null::new(transport))),
         source: Box::new(|_| Box::new(Calls)),
@@ -125,7 +124,7 @@ fn own_server(flags: &RunFlags, transport: Transport) -> Result<NullServer, Fail
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let cpu = (processors > 1).then_some(processors - 1);
     let server = NullServer::start(NullServerConfig {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
         transport,
         service: Nanos::ZERO,
         servers: 1,

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ServeProtocol::Udp => Transport::Udp,
     };
     let server = NullServer::start(NullServerConfig {
-        listen: args.listen,
+        listen: args.listen.clone(),
         transport,
         service: args.service,
         servers: args.servers.into(),
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         cpu: args.cpu,
     })
     .map_err(|error| Failure::failed(format!("cannot listen on {}: {error}", args.listen)))?;
-    output::say(&format!("listening on {}\n", server.address()));
+    output::say(&format!("listening on {}\n", server.target()));
     let started = std::time::Instant::now();
     let longest = args.duration.map(|duration| Duration::from_nanos(duration.0));
     while !stop.load(Ordering::Relaxed) && longest.is_none_or(|longest| started.elapsed() < longest)

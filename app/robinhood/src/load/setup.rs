@@ -1,8 +1,8 @@
 //! From flags to a run.
 
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
+use robinhood_load_tester::Target;
 use robinhood_load_tester::engine::client::{ClientConfig, Source};
 use robinhood_load_tester::protocol::Protocol;
 use robinhood_load_tester::result::{Asked, LoadResult};
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 /// What the protocol decides; each function is given the number of a client.
 pub(crate) struct Plan {
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     /// What requests ask for, in words.
     pub(crate) workload: String,
     pub(crate) protocol: Box<dyn Fn(u32) -> Box<dyn Protocol>>,
@@ -88,7 +88,7 @@ pub(crate) fn prepare(flags: &RunFlags, plan: &Plan) -> Result<(Asked, Run), Fai
         pipelined: flags.pipelined,
     };
     let run = Run {
-        target: plan.target,
+        target: plan.target.clone(),
         clients,
         priority: flags.priority.into(),
         warm_up,

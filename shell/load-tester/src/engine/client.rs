@@ -22,6 +22,7 @@ use crate::engine::poller::{Poller, Ready};
 use crate::engine::pool::{Habits, Pool};
 use crate::engine::slot::{Phases, Slot, Slots};
 use crate::protocol::{Asked, Protocol, Request};
+use crate::target::Target;
 use crate::wake::WakeMargin;
 
 /// Where requests come from.
@@ -181,6 +182,8 @@ pub(crate) struct Client<'a> {
     pub(super) busy: Busy,
     pub(super) wake: WakeMargin,
     pub(super) poll_time: WakeMargin,
+    /// Requests sent since answers were last looked for.
+    pub(super) sent_in_a_row: usize,
     pub(super) next_check: Instant,
     pub(super) late_answers: u64,
     pub(super) ended: Option<(Ended, Instant)>,
@@ -188,8 +191,12 @@ pub(crate) struct Client<'a> {
 
 /// How often timeouts, slots and the stop flag are looked at.
 pub(super) const CHECK_EVERY: Nanos = Nanos::from_micros(1_000);
+/// How much later a client that is behind does it.
+const CHECK_LATE_MAX: Nanos = Nanos::from_millis(10);
 /// The longest poll that the loop makes room for.
 const POLL_MAX: Nanos = Nanos::from_micros(3);
+/// Requests sent one after the other, because each is due already, before answers are looked for.
+const SENT_IN_A_ROW_MAX: usize = 32;
 /// Requests of one write in pipelined mode, so that answers are read in between.
 const PIPELINED_MAX: usize = 512;
 const SLEEP_MAX: Nanos = Nanos::from_millis(5);
@@ -198,7 +205,7 @@ const READ_BYTES: usize = 256 << 10;
 impl<'a> Client<'a> {
     /// Opens the connections.
     pub(crate) fn open(
-        target: std::net::SocketAddr,
+        target: Target,
         protocol: Box<dyn Protocol>,
         source: Box<dyn Source>,
         config: ClientConfig,
@@ -241,6 +248,7 @@ impl<'a> Client<'a> {
             busy: Busy::new(now),
             wake: WakeMargin::new(config.spin_max),
             poll_time: WakeMargin::new(POLL_MAX),
+            sent_in_a_row: 0,
             next_check: now,
             late_answers: 0,
             ended: None,
@@ -259,7 +267,10 @@ impl<'a> Client<'a> {
                 self.poll_time.handle_oversleep(took);
             }
             let due = self.next.as_ref().map_or(Instant(u64::MAX), |next| next.due);
-            if now >= due {
+            if now >= due && self.sent_in_a_row >= SENT_IN_A_ROW_MAX {
+                self.busy.begin(Doing::Receive);
+                self.catch_up(now)?;
+            } else if now >= due {
                 self.busy.begin(Doing::Send);
                 let waited = matches!(doing, Doing::Poll | Doing::Spin | Doing::Sleep);
                 self.send_due(now, waited);
@@ -277,10 +288,24 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// A client that is behind with sending reads what has come, or its answers would wait until it is not.
+    fn catch_up(&mut self, now: Instant) -> io::Result<()> {
+        self.sent_in_a_row = 0;
+        self.ready.extend(self.poller.poll()?);
+        while let Some(ready) = self.ready.pop() {
+            self.serve(ready, now);
+        }
+        if now >= self.next_check + CHECK_LATE_MAX {
+            self.check(now);
+        }
+        Ok(())
+    }
+
     /// Nothing is due: looks for answers if there is time for it, spins if there is not, sleeps if nobody owes an answer.
     fn wait(&mut self, now: Instant, left: Nanos) -> io::Result<()> {
         let awaited = self.in_flight > 0;
         if awaited && !self.config.sleep_for_answers {
+            self.sent_in_a_row = 0;
             if left > self.poll_time.margin() {
                 self.busy.begin(Doing::Poll);
                 self.ready.extend(self.poller.poll()?);
@@ -337,6 +362,7 @@ impl<'a> Client<'a> {
     }
 
     fn send(&mut self, next: Next, now: Instant, waited: bool) {
+        self.sent_in_a_row += 1;
         let measured = next.due >= self.shared.phases.measure_from();
         if measured && self.account.counts.scheduled == 0 {
             self.busy = Busy::new(now);

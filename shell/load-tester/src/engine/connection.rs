@@ -7,12 +7,14 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 
 use robinhood_stats::{Instant, Nanos};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::engine::stamps;
 use crate::protocol::{Asked, Transport};
+use crate::target::Target;
 
 /// A request that has no answer yet.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,7 @@ impl InFlight {
 #[derive(Debug)]
 enum Link {
     Tcp(TcpStream),
+    Unix(UnixStream),
     Udp(UdpSocket),
 }
 
@@ -61,6 +64,7 @@ impl Link {
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => (&*stream).read(into),
+            Self::Unix(stream) => (&*stream).read(into),
             Self::Udp(socket) => socket.recv(into),
         }
     }
@@ -68,6 +72,7 @@ impl Link {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => (&*stream).write(bytes),
+            Self::Unix(stream) => (&*stream).write(bytes),
             Self::Udp(socket) => socket.send(bytes),
         }
     }
@@ -77,6 +82,7 @@ impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
             Self::Udp(socket) => socket.as_fd(),
         }
     }
@@ -111,33 +117,40 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Opens a connection and waits for it, at most `longest`.
-    pub(crate) fn open(
-        target: SocketAddr,
-        transport: Transport,
-        longest: Nanos,
-    ) -> io::Result<Self> {
-        match transport {
-            Transport::Tcp => {
+    pub(crate) fn open(target: &Target, transport: Transport, longest: Nanos) -> io::Result<Self> {
+        match (target, transport) {
+            (Target::Inet(target), Transport::Tcp) => {
                 let wait = std::time::Duration::from_nanos(longest.0);
-                Self::of_stream(TcpStream::connect_timeout(&target, wait)?)
+                Self::of_stream(TcpStream::connect_timeout(target, wait)?)
             }
-            Transport::Udp => Self::of_datagrams(target),
+            _ => Self::begin(target, transport),
         }
     }
 
-    /// Begins to open a connection; an error shows when it is first used.
-    pub(crate) fn begin(target: SocketAddr, transport: Transport) -> io::Result<Self> {
-        if transport == Transport::Udp {
-            return Self::of_datagrams(target);
+    /// Begins to open a connection; an error may show when it is first used.
+    pub(crate) fn begin(target: &Target, transport: Transport) -> io::Result<Self> {
+        match (target, transport) {
+            (Target::Inet(target), Transport::Tcp) => {
+                let socket = Socket::new(Domain::for_address(*target), Type::STREAM, None)?;
+                socket.set_nonblocking(true)?;
+                match socket.connect(&(*target).into()) {
+                    Ok(()) => {}
+                    Err(error) if error.raw_os_error() == Some(nix::libc::EINPROGRESS) => {}
+                    Err(error) => return Err(error),
+                }
+                Self::of_stream(socket.into())
+            }
+            (Target::Unix(path), Transport::Tcp) => {
+                let stream = UnixStream::connect(path)?; // never waits long: there is no network
+                stream.set_nonblocking(true)?;
+                Ok(Self::new(Link::Unix(stream), 0))
+            }
+            (Target::Inet(target), Transport::Udp) => Self::of_datagrams(*target),
+            (Target::Unix(_), Transport::Udp) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a Unix socket carries streams, not datagrams",
+            )),
         }
-        let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
-        socket.set_nonblocking(true)?;
-        match socket.connect(&target.into()) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(nix::libc::EINPROGRESS) => {}
-            Err(error) => return Err(error),
-        }
-        Self::of_stream(socket.into())
     }
 
     fn of_stream(stream: TcpStream) -> io::Result<Self> {
@@ -218,7 +231,7 @@ impl Connection {
                 }
                 request.sent = Some(now);
                 request.kernel_number = match self.link {
-                    Link::Tcp(_) => (request.end_bytes - 1) as u32, // the kernel counts modulo 2^32
+                    Link::Tcp(_) | Link::Unix(_) => (request.end_bytes - 1) as u32, // the kernel counts modulo 2^32
                     Link::Udp(_) => self.datagrams,
                 };
                 self.datagrams = self.datagrams.wrapping_add(1);
@@ -245,6 +258,10 @@ impl Connection {
 
     /// Asks the kernel for its times of sending and receiving. Before anything is sent.
     pub(crate) fn stamp_by_kernel(&mut self) -> io::Result<()> {
+        if matches!(self.link, Link::Unix(_)) {
+            let reason = "a Unix socket has no packets: the kernel takes no times of them";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
         stamps::enable(&self.link)?;
         self.kernel_stamps = true;
         Ok(())

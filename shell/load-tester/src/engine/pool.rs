@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 
 use robinhood_stats::{Instant, Nanos};
 use robinhood_workload::Sequence;
@@ -13,6 +12,7 @@ use robinhood_workload::Sequence;
 use crate::engine::connection::{Connection, InFlight};
 use crate::engine::poller::Poller;
 use crate::protocol::Transport;
+use crate::target::Target;
 
 /// Random tries to find a connection with room, before all are looked at in turn.
 const TRIES: u64 = 8;
@@ -47,7 +47,7 @@ impl Habits {
 }
 
 pub(crate) struct Pool {
-    target: SocketAddr,
+    target: Target,
     transport: Transport,
     habits: Habits,
     connections: Vec<Place>,
@@ -68,7 +68,7 @@ enum Place {
 impl Pool {
     /// Opens all connections, and waits for each at most `longest`.
     pub(crate) fn open(
-        (target, transport): (SocketAddr, Transport),
+        (target, transport): (Target, Transport),
         count: usize,
         habits: Habits,
         longest: Nanos,
@@ -76,7 +76,7 @@ impl Pool {
     ) -> io::Result<Self> {
         let mut connections = Vec::with_capacity(count);
         for place in 0..count {
-            let mut connection = Connection::open(target, transport, longest)?;
+            let mut connection = Connection::open(&target, transport, longest)?;
             habits.apply(&mut connection)?;
             poller.add(&connection, place, false)?;
             connections.push(Place::Open(connection));
@@ -173,7 +173,7 @@ impl Pool {
                 continue;
             }
             let opened =
-                Connection::begin(self.target, self.transport).and_then(|mut connection| {
+                Connection::begin(&self.target, self.transport).and_then(|mut connection| {
                     self.habits.apply(&mut connection)?;
                     poller.add(&connection, place, false)?;
                     Ok(connection)

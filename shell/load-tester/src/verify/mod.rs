@@ -18,6 +18,7 @@ use robinhood_stats::{Bytes, Histogram, Instant, Nanos};
 use crate::engine::client::RequestRecord;
 use crate::protocol::Transport;
 use crate::run::{Progress, Run, RunError, RunReport};
+use crate::target::Target;
 use crate::verify::capture::{Capture, CaptureConfig, CaptureError};
 use crate::verify::clocks::{ClockMap, ClockPair, ClockStepped};
 use crate::verify::matching::Connections;
@@ -69,7 +70,7 @@ pub enum VerifyError {
     #[error(
         "{0} is not on loopback: a verification needs a server on this machine, as in 127.0.0.1:11211"
     )]
-    NotLoopback(std::net::SocketAddr),
+    NotLoopback(Target),
     /// Only streams can be matched.
     #[error("a verification needs a protocol over TCP; {0} is over UDP")]
     Datagrams(&'static str),
@@ -105,7 +106,7 @@ pub fn measure(
     stop: &AtomicBool,
     watch: impl FnMut(&Progress),
 ) -> Result<Measured, VerifyError> {
-    if !run.target.ip().is_loopback() {
+    if !matches!(&run.target, Target::Inet(address) if address.ip().is_loopback()) {
         return Err(VerifyError::NotLoopback(run.target));
     }
     let mut protocols = run.clients.iter().map(|client| &client.protocol);

@@ -14,6 +14,7 @@ fn record(request_end_bytes: u64, answer_end_bytes: u64) -> RequestRecord {
         received: zero,
         request_end_bytes,
         answer_end_bytes,
+        kernel_service: None,
     }
 }
 
