@@ -11,7 +11,7 @@
 //!
 //! What holds: 5 % false trends when slots keep up to half of themselves over 100 slots, or 0.8 over 400; with fewer they are more (40 slots, one half: 9 %).
 //! Warm-ups from four times the final latency end with 3 % too much in the middle and 7 % in one of twenty, with slots that vary by 30 %. Queues up to 90 %
-//! utilisation, 95 % over 100,000 requests, are said to grow in at most 5 % of runs; overload is found in 95 % from 5 % over 100,000 requests, 10 % over
+//! utilisation, 95 % over 40,000 requests, are said to grow in at most 5 % of runs; overload is found in 95 % from 5 % over 40,000 requests, 10 % over
 //! 10,000 and 20 % over 2,000. Close to full load, growth by chance and by overload look alike in a short run.
 //!
 //! Only slow change in one direction is a trend: a load that swings up and down within the window is not found here.

@@ -105,7 +105,7 @@ fn assert_five_percent_of_400(failures: u64, what: &str) {
 
 #[test]
 fn five_percent_of_poisson_processes_with_random_connections_fail() {
-    let (long, short) = (20_000, 1_500);
+    let (long, short) = (6_000, 1_500);
     for (connections, sends) in [(1, short), (4, long), (16, long), (16, short), (64, short)] {
         let failed = failures(ArrivalTest::new(), 400, |trial| {
             run(Sender::Poisson, connections, sends, GAP_NS, trial)
@@ -131,36 +131,36 @@ fn assert_found(sender: Sender, connections: usize, gap_ns: f64, lengths: &[usiz
 
 #[test]
 fn connections_taken_in_turn_are_found_from_40_sends_on_each() {
-    assert_found(Sender::RoundRobin, 4, GAP_NS, &[160, 4_000]);
-    assert_found(Sender::RoundRobin, 16, GAP_NS, &[640, 4_000]);
+    assert_found(Sender::RoundRobin, 4, GAP_NS, &[160, 2_500]);
+    assert_found(Sender::RoundRobin, 16, GAP_NS, &[640, 2_500]);
 }
 
 #[test]
 fn constant_pacing_is_found_from_25_sends_on() {
-    assert_found(Sender::Paced, 16, GAP_NS, &[25, 200, 4_000]);
+    assert_found(Sender::Paced, 16, GAP_NS, &[25, 200, 2_500]);
 }
 
 #[test]
 fn bursts_every_20_ms_are_found_at_any_rate() {
     for rate in [100.0, 1_000.0, 20_000.0, 200_000.0] {
-        assert_found(Sender::TokenBucket, 16, 1e9 / rate, &[200, 10_000]);
+        assert_found(Sender::TokenBucket, 16, 1e9 / rate, &[200, 2_500]);
     }
 }
 
 #[test]
 fn connections_paced_one_by_one_are_found_from_25_sends_on_each() {
-    assert_found(Sender::PacedConnections, 4, GAP_NS, &[100, 4_000]);
-    assert_found(Sender::PacedConnections, 16, GAP_NS, &[400, 4_000]);
+    assert_found(Sender::PacedConnections, 4, GAP_NS, &[100, 2_500]);
+    assert_found(Sender::PacedConnections, 16, GAP_NS, &[400, 2_500]);
     assert_found(Sender::PacedConnections, 64, GAP_NS, &[1_600]);
 }
 
 #[test]
 fn what_single_gaps_do_not_show_the_dispersion_does() {
-    assert_found(Sender::PacedWithJitter, 16, GAP_NS, &[800, 4_000]);
+    assert_found(Sender::PacedWithJitter, 16, GAP_NS, &[800, 2_500]);
     let jittered = run(Sender::PacedWithJitter, 16, 4_000, GAP_NS, 1).judge(ArrivalTest::new());
     assert!(jittered.ks_distance < 0.05 && jittered.dispersion.unwrap() < 0.5, "{jittered:?}");
     // A whole period on and off is 800 sends; the sample must see both.
-    assert_found(Sender::OnOff, 16, GAP_NS, &[1_600, 8_000]);
+    assert_found(Sender::OnOff, 16, GAP_NS, &[1_600, 4_000]);
     let on_off = run(Sender::OnOff, 16, 20_000, GAP_NS, 1).judge(ArrivalTest::new());
     assert!(on_off.dispersion.unwrap() > 2.0, "{on_off:?}");
 }
@@ -187,13 +187,13 @@ fn queueing_client(
 
 #[test]
 fn a_client_that_is_a_queue_itself_passes_above_its_own_resolution_and_not_without() {
-    let fixed = |trial| queueing_client(4, 10_000, 10_000.0, trial, |_| 2_000.0);
+    let fixed = |trial| queueing_client(4, 4_000, 10_000.0, trial, |_| 2_000.0);
     let failed = failures(ArrivalTest::new(), 50, fixed);
     assert_eq!(failed, 50, "20 % utilisation is seen");
     let failed = failures(ArrivalTest::with_resolution(Nanos(2_000)), 400, fixed);
     assert_five_percent_of_400(failed, "fixed times");
     let varying =
-        |trial| queueing_client(4, 10_000, 10_000.0, trial, |draws| 500.0 + 2_000.0 * draws.unit());
+        |trial| queueing_client(4, 4_000, 10_000.0, trial, |draws| 500.0 + 2_000.0 * draws.unit());
     let failed = failures(ArrivalTest::with_resolution(Nanos(2_500)), 400, varying);
     assert_five_percent_of_400(failed, "varying times");
 }
