@@ -11,6 +11,11 @@
 //!    cube root, against the mean of the whole run: chi-squared, on both sides. Bursts make it large, pacing with jitter small.
 //! 3. Are the gaps of each connection exponential? As 1, the smallest p-value by Bonferroni over the connections.
 //!
+//! What holds, over 200 to 2,000 simulated runs each: 4 to 6 % of Poisson processes fail, with 1 to 64 random connections and 1,000 sends and more. At least
+//! 95 % fail of: connections in turn (two or three from 60 sends on each, four from 30, eight and more from 22); constant pacing from 25 sends on in all; token buckets refilled
+//! every 20 ms from 25 sends on at any rate; connections paced one by one from 25 sends on each; pacing with a jitter of five gaps to either side from 800 sends on; Poisson
+//! that pauses every other 20 ms from 1,600 sends on at 20,000 a second, where the run must see two pauses.
+//!
 //! Deviations. The published approximation has no simulated support below 0.001 and turns back up at A^2 = 10; from 4 on a straight line goes
 //! on, less steep than the exact asymptotic tail (exponent -2.16, from the covariance kernel of the statistic). A client thread is a queue itself: it
 //! cannot send twice within the time that one request takes it, and 2,000 gaps show that from some 2 % utilisation on. Gaps up to
