@@ -54,8 +54,9 @@ impl KeyValues {
     /// # Errors
     /// When the spec is not valid, or no choice of keys comes within 0.005 of the hit share.
     pub fn new(spec: &KeyValueSpec) -> Result<Arc<Self>, KeyValueError> {
-        /// Keys and values are part of the workload's structure.
-        const STRUCTURE_SEED: u64 = 0;
+        /// Keys and values are part of the workload's structure. The hottest key of `etc` has a twelfth of the reads: with this seed it and those behind it have
+        /// such sizes that the means over the reads are those of the model, too.
+        const STRUCTURE_SEED: u64 = 1_677;
         spec.validate()?;
         let draws = Draws::new(STRUCTURE_SEED);
         let keys = u32::try_from(spec.keys).expect("a valid spec has no more keys");

@@ -99,7 +99,7 @@ fn text_is_the_same_in_every_run_and_version() {
     assert_eq!(String::from_utf8(value).unwrap(), PINNED.1);
 }
 
-const PINNED: (&str, &str) = ("28ihsfowzroyP5MFr0lLon09yf2MGX", "pi222dmbtkGlUQVVXr1uVDFJ");
+const PINNED: (&str, &str) = ("28ihDdGUM5tkDVl2V-nvE5lyFNKMRE", "u8t8pqv2W2bZalep3pchzgxX");
 
 proptest! {
     #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use robinhood_stats::distributions::normal_quantile;
 
 use super::super::size_table::SizesByKey;
-use super::super::{KeyValues, SizeDistribution, etc};
+use super::super::{KeyValueStream, KeyValues, SizeDistribution, etc};
 use crate::draws::{Draws, Purpose};
 use crate::sizes::{DiscreteSizes, WeightedSize};
 
@@ -196,6 +196,26 @@ fn etc_has_keys_of_36_bytes_and_values_of_194_bytes_in_the_mean() {
     assert!((found.0 - key).abs() < 0.2 && (found.1 - value).abs() < 6.0, "{found:?}");
     let short = (0..data.keys()).filter(|&key| data.value_bytes(key) == 2).count();
     assert!((17_200..18_400).contains(&short), "{short} values of 2 B instead of 17,820");
+}
+
+#[test]
+fn reads_of_etc_have_the_sizes_of_the_model_though_a_few_keys_have_most_of_them() {
+    const READS: usize = 1_000_000;
+    let data = KeyValues::new(&etc()).unwrap();
+    let (mut keys, mut values, mut short) = (0.0, 0.0, 0.0);
+    for operation in KeyValueStream::new(&data, 1, 0).take(READS) {
+        keys += f64::from(data.key_bytes(operation.key)) / READS as f64;
+        values += f64::from(data.value_bytes(operation.key)) / READS as f64;
+        short += f64::from(u8::from(data.value_bytes(operation.key) < 15)) / READS as f64;
+    }
+    let spec = etc();
+    for (found, model) in [
+        (keys, spec.key_sizes.mean_bytes()),
+        (values, spec.value_sizes.mean_bytes()),
+        (short, 0.44155),
+    ] {
+        assert!((found / model - 1.0).abs() < 0.015, "{found} instead of {model}");
+    }
 }
 
 #[test]
