@@ -40,6 +40,12 @@ pub(crate) enum LoadCommand {
     Null(NullArgs),
     /// The same frames as UDP datagrams
     Udp(NullArgs),
+    /// Print a key-value workload as TOML, to be edited and given to --workload
+    Workload {
+        /// small, etc or the path of a file
+        #[arg(value_name = "NAME|FILE")]
+        name: String,
+    },
     /// A server to load: every frame comes back, at once or after a fixed service time
     Serve(ServeArgs),
 }
@@ -50,6 +56,9 @@ pub(crate) struct NullArgs {
     /// Address of an echo server: HOST:PORT, or unix:PATH [default: an own one is started]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: Option<Target>,
+    /// Reach the own server over a Unix socket: without the network, a request costs less than half
+    #[arg(long, conflicts_with = "target")]
+    pub(crate) unix: bool,
     #[command(flatten)]
     pub(crate) run: RunFlags,
 }
@@ -118,8 +127,8 @@ pub(crate) struct AppArgs {
 /// What is read and written.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KeyValueFlags {
-    /// A preset: small or etc
-    #[arg(long, default_value = "small", value_name = "NAME")]
+    /// A preset (small or etc), or the path of a key-value workload in TOML or JSON
+    #[arg(long, default_value = "small", value_name = "NAME|FILE")]
     pub(crate) workload: String,
     /// Number of keys [default: the workload's]
     #[arg(long, value_name = "N")]

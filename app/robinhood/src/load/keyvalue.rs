@@ -1,5 +1,6 @@
 //! Protocols that read and write keys: from their flags to a plan, and a server filled with what is read.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,6 +13,7 @@ use robinhood_workload::keyvalue::{self, KeyValueSpec, KeyValues, SizeDistributi
 use super::args::KeyValueFlags;
 use super::setup::Plan;
 use crate::failure::Failure;
+use crate::output;
 
 /// What a protocol with keys brings along.
 pub(crate) struct KeyValueTarget {
@@ -28,15 +30,14 @@ pub(crate) fn plan(
     target: KeyValueTarget,
     stop: &AtomicBool,
 ) -> Result<Plan, Failure> {
-    let spec = spec(flags)?;
     let mut protocol = (target.protocol)(0);
     let limits = protocol.limits();
-    spec.check_limits(&SizeLimits {
+    let limits = SizeLimits {
         whose: protocol.name(),
         key_bytes_max: limits.key_bytes_max as u64,
         value_bytes_max: limits.value_bytes_max as u64,
-    })
-    .map_err(|error| Failure::usage(format!("--workload {}: {error}", flags.workload)))?;
+    };
+    let spec = spec(flags, &limits)?;
     let data = KeyValues::new(&spec)
         .map_err(|error| Failure::usage(format!("--workload {}: {error}", flags.workload)))?;
     if target.fill && !flags.no_preload {
@@ -59,10 +60,28 @@ pub(crate) fn plan(
     })
 }
 
-/// The preset, with what flags say differently.
-fn spec(flags: &KeyValueFlags) -> Result<KeyValueSpec, Failure> {
-    let mut spec = keyvalue::by_name(&flags.workload)
-        .map_err(|error| Failure::usage(format!("--workload: {error}")))?;
+/// Prints a preset, or a file as it was understood: to be edited and read back.
+pub(crate) fn print(workload: &str) -> Result<(), Failure> {
+    output::say(&keyvalue::write_toml(&named(workload, &SizeLimits::NONE)?));
+    Ok(())
+}
+
+/// The preset of this name, or what the file says.
+fn named(workload: &str, limits: &SizeLimits) -> Result<KeyValueSpec, Failure> {
+    if !Path::new(workload).is_file() {
+        return keyvalue::by_name(workload).map_err(|error| {
+            Failure::usage(format!("--workload: {error}; and there is no such file"))
+        });
+    }
+    let mut read = |path: &str| std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let text = read(workload)
+        .map_err(|error| Failure::failed(format!("cannot read {workload}: {error}")))?;
+    keyvalue::read(&text, workload, limits, &mut read).map_err(Failure::configuration)
+}
+
+/// The preset or file, with what flags say differently.
+fn spec(flags: &KeyValueFlags, limits: &SizeLimits) -> Result<KeyValueSpec, Failure> {
+    let mut spec = named(&flags.workload, limits)?;
     if let Some(keys) = flags.keys {
         spec.keys = keys;
     }
@@ -75,6 +94,8 @@ fn spec(flags: &KeyValueFlags) -> Result<KeyValueSpec, Failure> {
     if flags.hit_share.is_some() {
         spec.hit_share = flags.hit_share;
     }
+    spec.check_limits(limits)
+        .map_err(|error| Failure::usage(format!("--workload {}: {error}", flags.workload)))?;
     Ok(spec)
 }
 

@@ -20,7 +20,7 @@ use robinhood_load_tester::protocols::resp::Resp;
 use robinhood_load_tester::result::LoadResult;
 use robinhood_load_tester::sources::calls::Calls;
 use robinhood_load_tester::sources::trace::TraceLines;
-use robinhood_load_tester::{NullServer, NullServerConfig};
+use robinhood_load_tester::{NullServer, NullServerConfig, Target};
 use robinhood_stats::Nanos;
 use robinhood_workload::Arrivals;
 
@@ -41,6 +41,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), Failure> {
         LoadCommand::Null(args) => null(args, Transport::Tcp),
         LoadCommand::Udp(args) => null(args, Transport::Udp),
         LoadCommand::Serve(args) => serve::run(args),
+        LoadCommand::Workload { name } => keyvalue::print(name),
     }
 }
 
@@ -106,7 +107,7 @@ fn app(args: &AppArgs) -> Result<(), Failure> {
 fn null(args: &NullArgs, transport: Transport) -> Result<(), Failure> {
     let own = match args.target {
         Some(_) => None,
-        None => Some(own_server(&args.run, transport)?),
+        None => Some(own_server(args, transport)?),
     };
     let target = args.target.as_ref().or(own.as_ref().map(NullServer::target));
     let plan = Plan {
@@ -120,17 +121,25 @@ fn null(args: &NullArgs, transport: Transport) -> Result<(), Failure> {
 }
 
 /// A server on the last processor, where the clients are not.
-fn own_server(flags: &RunFlags, transport: Transport) -> Result<NullServer, Failure> {
+fn own_server(args: &NullArgs, transport: Transport) -> Result<NullServer, Failure> {
+    if args.unix && transport == Transport::Udp {
+        return Err(Failure::usage("--unix is for `load null`: a Unix socket carries streams"));
+    }
+    let listen = if args.unix {
+        let name = format!("robinhood-null-{}.sock", std::process::id());
+        Target::Unix(std::env::temp_dir().join(name))
+    } else {
+        SocketAddr::from(([127, 0, 0, 1], 0)).into()
+    };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let cpu = (processors > 1).then_some(processors - 1);
     let server = NullServer::start(NullServerConfig {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        listen,
         transport,
         service: Nanos::ZERO,
         servers: 1,
         // Two threads that spin need two processors.
-        spin: processors > usize::from(flags.clients) && !flags.sleep,
-        cpu,
+        spin: processors > usize::from(args.run.clients) && !args.run.sleep,
+        cpu: (processors > 1).then_some(processors - 1),
     });
     server.map_err(|error| Failure::failed(format!("cannot start the null server: {error}")))
 }
