@@ -14,7 +14,7 @@ use robinhood_load_tester::protocol::Transport;
 use robinhood_load_tester::protocols::null::Null;
 use robinhood_load_tester::run::{ClientSetup, Run, WarmUp};
 use robinhood_load_tester::sources::calls::Calls;
-use robinhood_load_tester::{NullServer, NullServerConfig, Priority};
+use robinhood_load_tester::{NullServer, NullServerConfig, Priority, Speaks};
 use robinhood_queueing::{Load, Mdc};
 use robinhood_stats::{Histogram, Nanos, Rate};
 use robinhood_workload::{ArrivalTimes, Arrivals};
@@ -26,6 +26,7 @@ const SIMULATED_RUNS: usize = 200;
 fn measure(service: Nanos, servers: usize, rate_per_s: f64, seconds: u64, seed: u64) -> Account {
     let server = NullServer::start(NullServerConfig {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        speaks: Speaks::Frames,
         transport: Transport::Tcp,
         service,
         servers,

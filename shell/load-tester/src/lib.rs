@@ -62,7 +62,7 @@ mod wake;
 pub use clock::{RunClock, Timer};
 pub use cpu::{CpuMeter, CpuShare, StealMeter};
 #[cfg(target_os = "linux")]
-pub use null_server::{NullServer, NullServerConfig};
+pub use null_server::{NullServer, NullServerConfig, Speaks};
 pub use pacer::{Pacer, PacingReport, Send};
 pub use recorder::{End, Recorder, RecorderConfig, Refused, Step, Ticket};
 pub use schedule::Schedule;

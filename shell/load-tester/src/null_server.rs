@@ -1,4 +1,4 @@
-//! A server that does nothing but answer: it sends every frame of 16 bytes back.
+//! A server that does nothing but answer: it sends every frame of 16 bytes back, or says `ok` to every HTTP GET.
 //!
 //! Place in the flow: the far end of self-tests. What remains of a latency measured against it belongs to the load tester and the
 //! system. With a service time it is a queue with known answers: first come, first served, by one or more servers that each take
@@ -27,16 +27,33 @@ const CONNECTIONS_MAX: usize = 4_096;
 const SLEEP_MAX: Nanos = Nanos::from_millis(5);
 const READ_BYTES: usize = 256 << 10;
 
+/// What a null server takes for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speaks {
+    /// A frame of 16 bytes, which comes back.
+    #[default]
+    Frames,
+    /// The head of an HTTP/1.1 request without body; the answer is `ok`. For load testers that speak nothing else.
+    Http,
+}
+
+const HTTP_ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const HTTP_END: &[u8] = b"\r\n\r\n";
+/// Bytes of a request whose end has not come. A client that sends more is cut off.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+
 /// How a null server works.
 #[derive(Clone, Debug)]
 pub struct NullServerConfig {
     /// Where to listen; port 0 takes a free one, and a Unix socket must not be there yet.
     pub listen: Target,
+    /// What a request is. Datagrams are frames whatever this says.
+    pub speaks: Speaks,
     /// Streams or datagrams. Datagrams are answered at once, whatever the service time.
     pub transport: Transport,
-    /// What one frame takes.
+    /// What one request takes.
     pub service: Nanos,
-    /// Frames that are served at once.
+    /// Requests that are served at once.
     pub servers: usize,
     /// Whether to keep the processor while nothing is to do: no time of waking up in the answers.
     pub spin: bool,
@@ -97,7 +114,7 @@ impl NullServer {
         }
     }
 
-    /// Frames answered so far.
+    /// Requests answered so far.
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
     }
@@ -171,14 +188,16 @@ impl AsFd for Stream {
 
 struct Peer {
     stream: Stream,
-    /// Bytes of a frame that is not whole, then answers that the system did not take.
+    /// Bytes of a request that is not whole.
     partial: Vec<u8>,
+    /// Answers that the system did not take.
     out: Vec<u8>,
 }
 
-/// A frame in service or waiting for it.
+/// A request in service or waiting for it.
 struct Job {
     peer: usize,
+    /// What comes back.
     frame: [u8; FRAME_BYTES],
     done: Instant,
 }
@@ -226,7 +245,10 @@ impl Serving {
             let now = self.clock.now();
             while self.jobs.front().is_some_and(|job| job.done <= now) {
                 let job = self.jobs.pop_front().expect("just seen");
-                self.answer(job.peer, &job.frame);
+                match self.config.speaks {
+                    Speaks::Frames => self.answer(job.peer, &job.frame, 1),
+                    Speaks::Http => self.answer(job.peer, HTTP_ANSWER, 1),
+                }
             }
             let wait = self.jobs.front().map_or(SLEEP_MAX, |job| job.done.since(now));
             if !self.config.spin && wait > Nanos::from_micros(60) {
@@ -274,7 +296,7 @@ impl Serving {
     fn serve(&mut self, ready: Ready) {
         let place = ready.connection;
         if ready.writable {
-            self.answer(place, &[]);
+            self.answer(place, &[], 0);
         }
         let Some(peer) = self.peers.get_mut(place).and_then(Option::as_mut) else { return };
         if !ready.readable {
@@ -290,27 +312,58 @@ impl Serving {
         };
         peer.partial.extend_from_slice(&self.scratch[..bytes]);
         let mut bytes = std::mem::take(&mut peer.partial);
-        let whole = bytes.len() - bytes.len() % FRAME_BYTES;
-        if self.config.service == Nanos::ZERO {
-            self.answer(place, &bytes[..whole]);
-        } else {
-            let now = self.clock.now();
-            for frame in bytes[..whole].as_chunks().0 {
-                let first = self.free.iter_mut().min().expect("there is a server");
-                *first = (*first).max(now) + self.config.service;
-                self.jobs.push_back(Job { peer: place, frame: *frame, done: *first });
-            }
-        }
-        bytes.drain(..whole);
-        if let Some(peer) = &mut self.peers[place] {
+        let used = match self.config.speaks {
+            Speaks::Frames => self.take_frames(place, &bytes),
+            Speaks::Http => self.take_heads(place, &bytes),
+        };
+        bytes.drain(..used);
+        if bytes.len() > REQUEST_BYTES_MAX {
+            self.peers[place] = None;
+        } else if let Some(peer) = &mut self.peers[place] {
             peer.partial = bytes;
         }
     }
 
+    /// Begins to serve all whole frames: the bytes that they take.
+    fn take_frames(&mut self, place: usize, bytes: &[u8]) -> usize {
+        let (frames, _) = bytes.as_chunks::<FRAME_BYTES>();
+        let used = frames.len() * FRAME_BYTES;
+        if self.config.service == Nanos::ZERO {
+            self.answer(place, &bytes[..used], frames.len() as u64);
+        } else {
+            frames.iter().for_each(|frame| self.begin(place, *frame));
+        }
+        used
+    }
+
+    /// The same for heads of HTTP requests.
+    fn take_heads(&mut self, place: usize, bytes: &[u8]) -> usize {
+        let mut used = 0;
+        while let Some(end) =
+            bytes[used..].windows(HTTP_END.len()).position(|window| window == HTTP_END)
+        {
+            used += end + HTTP_END.len();
+            if self.config.service == Nanos::ZERO {
+                self.answer(place, HTTP_ANSWER, 1);
+            } else {
+                self.begin(place, [0; FRAME_BYTES]);
+            }
+        }
+        used
+    }
+
+    /// A request waits for the server that is free first.
+    fn begin(&mut self, place: usize, frame: [u8; FRAME_BYTES]) {
+        let now = self.clock.now();
+        let first = self.free.iter_mut().min().expect("there is a server");
+        *first = (*first).max(now) + self.config.service;
+        self.jobs.push_back(Job { peer: place, frame, done: *first });
+    }
+
     /// Sends bytes, after those that still wait.
-    fn answer(&mut self, place: usize, bytes: &[u8]) {
+    fn answer(&mut self, place: usize, bytes: &[u8], requests: u64) {
         let Some(peer) = self.peers.get_mut(place).and_then(Option::as_mut) else { return };
-        self.frames.fetch_add((bytes.len() / FRAME_BYTES) as u64, Ordering::Relaxed);
+        self.frames.fetch_add(requests, Ordering::Relaxed);
         let was_waiting = !peer.out.is_empty();
         peer.out.extend_from_slice(bytes);
         let taken = match peer.stream.write(&peer.out) {

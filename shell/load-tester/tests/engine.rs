@@ -11,7 +11,7 @@ use robinhood_load_tester::protocol::{
 };
 use robinhood_load_tester::protocols::null::Null;
 use robinhood_load_tester::run::{ClientReport, ClientSetup, Run, RunError, WarmUp};
-use robinhood_load_tester::{NullServer, NullServerConfig, Priority, Target};
+use robinhood_load_tester::{NullServer, NullServerConfig, Priority, Speaks, Target};
 use robinhood_stats::{Instant, Nanos};
 
 struct Calls;
@@ -45,8 +45,15 @@ fn run(
 
 fn null_server(transport: Transport, service: Nanos) -> NullServer {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0)).into();
-    let config =
-        NullServerConfig { listen, transport, service, servers: 1, spin: false, cpu: None };
+    let config = NullServerConfig {
+        listen,
+        speaks: Speaks::Frames,
+        transport,
+        service,
+        servers: 1,
+        spin: false,
+        cpu: None,
+    };
     NullServer::start(config).expect("a free port")
 }
 
@@ -111,6 +118,7 @@ fn a_unix_socket_is_a_target_too() {
     let folder = tempfile::tempdir().unwrap();
     let server = NullServer::start(NullServerConfig {
         listen: Target::Unix(folder.path().join("null.sock")),
+        speaks: Speaks::Frames,
         transport: Transport::Tcp,
         service: Nanos::ZERO,
         servers: 1,

@@ -11,7 +11,7 @@ use robinhood_load_tester::run::{ClientSetup, Run, WarmUp};
 use robinhood_load_tester::verify::capture::{CaptureConfig, CaptureError};
 use robinhood_load_tester::verify::offsets::{From, Offsets};
 use robinhood_load_tester::verify::{Measured, Sides, VerifyError, measure};
-use robinhood_load_tester::{NullServer, NullServerConfig, Priority};
+use robinhood_load_tester::{NullServer, NullServerConfig, Priority, Speaks};
 use robinhood_stats::{Bytes, Instant, Nanos};
 
 struct Calls;
@@ -44,6 +44,7 @@ fn run(server: &NullServer, gap: Nanos, planted_delay: Nanos) -> Run {
 fn null_server() -> NullServer {
     NullServer::start(NullServerConfig {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        speaks: Speaks::Frames,
         transport: Transport::Tcp,
         service: Nanos::ZERO,
         servers: 1,

@@ -46,7 +46,7 @@ pub(crate) enum LoadCommand {
         #[arg(value_name = "NAME|FILE")]
         name: String,
     },
-    /// A server to load: every frame comes back, at once or after a fixed service time
+    /// A server to load: every request is answered, at once or after a fixed service time
     Serve(ServeArgs),
 }
 
@@ -209,16 +209,16 @@ pub(crate) struct RunFlags {
 /// Flags of `load serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Streams or datagrams
-    #[arg(default_value = "null", value_name = "null|udp")]
+    /// Frames over streams or datagrams, or HTTP (GET, answered by `ok`)
+    #[arg(default_value = "null", value_name = "null|udp|http")]
     pub(crate) protocol: ServeProtocol,
     /// Where to listen: an address, or unix:PATH
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDRESS")]
     pub(crate) listen: Target,
-    /// What one frame takes, with unit
+    /// What one request takes, with unit
     #[arg(long, default_value = "0s", value_name = "TIME")]
     pub(crate) service: Nanos,
-    /// Frames that are served at once
+    /// Requests that are served at once
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) servers: u16,
     /// The processor to stay on
@@ -236,6 +236,7 @@ pub(crate) struct ServeArgs {
 pub(crate) enum ServeProtocol {
     Null,
     Udp,
+    Http,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -20,7 +20,7 @@ use robinhood_load_tester::protocols::resp::Resp;
 use robinhood_load_tester::result::LoadResult;
 use robinhood_load_tester::sources::calls::Calls;
 use robinhood_load_tester::sources::trace::TraceLines;
-use robinhood_load_tester::{NullServer, NullServerConfig, Target};
+use robinhood_load_tester::{NullServer, NullServerConfig, Speaks, Target};
 use robinhood_stats::Nanos;
 use robinhood_workload::Arrivals;
 
@@ -134,6 +134,7 @@ fn own_server(args: &NullArgs, transport: Transport) -> Result<NullServer, Failu
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let server = NullServer::start(NullServerConfig {
         listen,
+        speaks: Speaks::Frames,
         transport,
         service: Nanos::ZERO,
         servers: 1,

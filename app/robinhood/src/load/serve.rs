@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use robinhood_load_tester::protocol::Transport;
-use robinhood_load_tester::{NullServer, NullServerConfig};
+use robinhood_load_tester::{NullServer, NullServerConfig, Speaks};
 
 use super::args::{ServeArgs, ServeProtocol};
 use crate::failure::Failure;
@@ -13,12 +13,14 @@ use crate::{interrupt, output};
 /// Serves until Ctrl-C or the end of the time that was given.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let stop = interrupt::stop_flag()?;
-    let transport = match args.protocol {
-        ServeProtocol::Null => Transport::Tcp,
-        ServeProtocol::Udp => Transport::Udp,
+    let (speaks, transport) = match args.protocol {
+        ServeProtocol::Null => (Speaks::Frames, Transport::Tcp),
+        ServeProtocol::Udp => (Speaks::Frames, Transport::Udp),
+        ServeProtocol::Http => (Speaks::Http, Transport::Tcp),
     };
     let server = NullServer::start(NullServerConfig {
         listen: args.listen.clone(),
+        speaks,
         transport,
         service: args.service,
         servers: args.servers.into(),
@@ -33,6 +35,6 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     {
         std::thread::sleep(Duration::from_millis(50));
     }
-    eprintln!("{} frames served", server.frames());
+    eprintln!("{} requests served", server.frames());
     Ok(())
 }
