@@ -7,12 +7,14 @@
 //! 2. A [`Backend`] serves a catalogue with threads, first come first served; a [`ResourceLimit`] decides how long each
 //!    batch holds its server.
 //! 3. A [`Stack`] is an application server with a cache, its backends and the loop that controls the cache.
-//! 4. An [`Experiment`] gives several stacks the same requests and sums up.
+//! 4. An [`Experiment`] gives several stacks the same requests and sums up; a [`Front`] gives one stack those that come over the
+//!    network.
 
 mod backend;
 mod check;
 mod dataset;
 mod experiment;
+mod front;
 mod limit;
 mod stack;
 mod work;
@@ -25,9 +27,10 @@ pub use experiment::{
     GeneratorSummary, MachineSummary, Phase, Setting, Source, StackSummary, Summary,
     TRACE_REQUESTS_MAX,
 };
+pub use front::{Front, FrontCounts, FrontError, ServedStack, ServedStackConfig};
 pub use limit::{BatchId, ResourceLimit, ServiceLimit};
 pub use stack::{
-    AppServer, BackendTotals, BackendView, ColdStack, QueryCounts, RequestEnd, SloPoint, Stack,
-    StackConfig, StackError, StackKind, StackView,
+    AppServer, BackendTotals, BackendView, ColdStack, Handled, QueryCounts, RequestEnd, SloPoint,
+    Stack, StackConfig, StackError, StackKind, StackView,
 };
 pub use work::{Catalogue, Work, WorkError};

@@ -127,11 +127,14 @@ impl TraceLines {
         self.skipped
     }
 
-    /// What to say of a run with so many requests: `None` when the trace was long enough.
+    /// What to say of a run that sends so many requests: `None` when the trace is long enough.
     pub fn note(&self, sent: u64) -> Option<String> {
         let requests = self.ends.len() as u64;
         (sent > requests).then(|| {
-            format!("the trace has {requests} requests and {sent} were sent: it was begun again {} times", (sent - 1) / requests)
+            let again = (sent - 1) / requests;
+            format!(
+                "the trace has {requests} requests: a run of {sent} begins it again {again} times"
+            )
         })
     }
 
@@ -205,7 +208,7 @@ mod tests {
             assert_eq!(request.value, expected[index as usize % 3].as_bytes());
         }
         assert_eq!(lines.note(3), None);
-        assert!(lines.note(7).unwrap().ends_with("it was begun again 2 times"));
+        assert!(lines.note(7).unwrap().ends_with("a run of 7 begins it again 2 times"));
     }
 
     #[test]

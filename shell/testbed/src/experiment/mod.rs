@@ -30,7 +30,8 @@ pub use summary::{
 use crate::check::MachineCheck;
 use crate::dataset::Dataset;
 use crate::stack::{ColdStack, Stack, StackConfig, StackError, StackKind, StackView};
-use source::{Arrivals, Prepared};
+use source::Arrivals;
+pub(crate) use source::Prepared;
 
 /// Time zero of the requests on the clock of the run, so that starting threads makes none late. Capacity paths count from
 /// the clock's own zero.
@@ -38,7 +39,7 @@ const LEAD: Nanos = Nanos::from_millis(50);
 /// How long an interrupted run waits for requests in flight.
 const INTERRUPTED_DRAIN: Duration = Duration::from_millis(500);
 /// Batches that may wait at a backend.
-const QUEUE_MAX: usize = 10_000;
+pub(crate) const QUEUE_MAX: usize = 10_000;
 
 /// What to run.
 #[derive(Clone, Debug)]

@@ -39,13 +39,13 @@ pub enum Source {
 }
 
 /// Everything that an experiment reads.
-pub(super) struct Prepared {
-    pub(super) dataset: Arc<Dataset>,
-    pub(super) prefix: Vec<Request>,
+pub(crate) struct Prepared {
+    pub(crate) dataset: Arc<Dataset>,
+    pub(crate) prefix: Vec<Request>,
     pub(super) arrivals: Arrivals,
     /// Length of the run.
     pub(super) measured: Nanos,
-    pub(super) requests_per_second: f64,
+    pub(crate) requests_per_second: f64,
     /// Bad lines, or bad blocks, of the trace.
     pub(super) skipped: u64,
 }
@@ -72,7 +72,7 @@ impl Iterator for Arrivals {
 }
 
 impl Source {
-    pub(super) fn prepare(self, seed: u64) -> Result<Prepared, ExperimentError> {
+    pub(crate) fn prepare(self, seed: u64) -> Result<Prepared, ExperimentError> {
         match self {
             Self::Generated(workload) => generated(workload, seed),
             Self::Trace { path, speed, skip_bad, described } => {

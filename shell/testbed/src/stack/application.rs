@@ -27,6 +27,15 @@ pub enum RequestEnd {
     TimedOut,
 }
 
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handled {
+    /// How it ended.
+    pub end: RequestEnd,
+    /// Objects that backends were asked for. One that a batch names twice counts once.
+    pub fetched: u64,
+}
+
 impl From<RequestEnd> for End {
     fn from(end: RequestEnd) -> Self {
         match end {
@@ -99,16 +108,17 @@ impl AppServer {
     ///
     /// # Panics
     /// When the request queries a backend that is not there.
-    pub async fn handle(&self, request: &Request, arrived: tokio::time::Instant) -> RequestEnd {
+    pub async fn handle(&self, request: &Request, arrived: tokio::time::Instant) -> Handled {
         let scope = self.client.request_since(arrived);
         let mut left = request.queries() as u64;
         self.counters.asked.fetch_add(left, Relaxed);
-        let mut end = RequestEnd::Completed;
+        let (mut end, mut fetched) = (RequestEnd::Completed, 0);
         for (stage, batches) in (0..).zip(request.stages()) {
             let batches = batches.iter().map(|batch| self.query(&scope, request, stage, batch));
-            for (queries, batch_end) in join_all(batches).await {
+            for (queries, batch) in join_all(batches).await {
                 left -= queries;
-                end = end.max(batch_end);
+                end = end.max(batch.end);
+                fetched += batch.fetched;
             }
             if end != RequestEnd::Completed {
                 break;
@@ -116,23 +126,25 @@ impl AppServer {
         }
         self.counters.unsent.fetch_add(left, Relaxed);
         let _ = scope.finish();
-        end
+        Handled { end, fetched }
     }
 
-    /// One batch, to its end: how many queries it had and how they ended.
+    /// One batch, to its end: how many queries it had and what came of them.
     async fn query(
         &self,
         scope: &RequestScope,
         request: &Request,
         stage: u32,
         batch: &Batch,
-    ) -> (u64, RequestEnd) {
+    ) -> (u64, Handled) {
         let backend = &self.backends[batch.backend.index()];
         let id = BatchId { request: request.index, stage };
         let keys: Vec<[u8; 4]> =
             request.keys(batch).iter().map(|key| key.0.to_le_bytes()).collect();
         let cacheable = request.cacheable(batch);
+        let mut fetched = 0;
         let fetch = |missing: Vec<[u8; 4]>| {
+            fetched = missing.len() as u64;
             backend.query(id, missing.into_iter().map(u32::from_le_bytes).collect())
         };
         let values: Result<Vec<Bytes>, QueryError<BackendError>> =
@@ -146,7 +158,7 @@ impl AppServer {
             Err(_) => (RequestEnd::Failed, &self.counters.failed),
         };
         counter.fetch_add(keys.len() as u64, Relaxed);
-        (keys.len() as u64, end)
+        (keys.len() as u64, Handled { end, fetched })
     }
 
     /// Where all queries went so far.

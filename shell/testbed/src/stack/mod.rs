@@ -22,7 +22,7 @@ use robinhood_load_tester::{Recorder, RecorderConfig, RunClock};
 use robinhood_stats::{BackendId, Bytes, Instant, Nanos};
 use robinhood_workload::Request;
 
-pub use application::{AppServer, QueryCounts, RequestEnd};
+pub use application::{AppServer, Handled, QueryCounts, RequestEnd};
 pub use control::BackendTotals;
 pub use service_level::SloPoint;
 pub use view::{BackendView, StackView};
@@ -284,6 +284,11 @@ impl Stack {
         self.config.kind
     }
 
+    /// The data behind it.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
     /// The application server, for tests that hang a backend or look into the cache.
     pub const fn application(&self) -> &AppServer {
         &self.application
@@ -305,11 +310,12 @@ impl Stack {
         request: &Request,
         ticket: robinhood_load_tester::Ticket,
         arrived: tokio::time::Instant,
-    ) {
-        let end = self.application.handle(request, arrived).await;
+    ) -> Handled {
+        let handled = self.application.handle(request, arrived).await;
         let now = self.clock.now();
-        let latency = self.recorder.finish(ticket, now, end.into());
+        let latency = self.recorder.finish(ticket, now, handled.end.into());
         self.service_level.handle_completion(now, latency);
+        handled
     }
 
     /// Takes in what the client has counted so far. The loop does so by itself five times a period.

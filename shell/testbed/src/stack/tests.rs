@@ -62,7 +62,9 @@ fn send(stack: &Arc<Stack>, request: Request) -> tokio::task::JoinHandle<()> {
     let now = stack.now();
     let ticket = stack.recorder().sent(now, now).unwrap();
     let stack = stack.clone();
-    tokio::spawn(async move { stack.serve(&request, ticket, tokio::time::Instant::now()).await })
+    tokio::spawn(async move {
+        stack.serve(&request, ticket, tokio::time::Instant::now()).await;
+    })
 }
 
 #[test]
