@@ -11,6 +11,7 @@ use robinhood_workload::presets::Scale;
 
 #[cfg(target_os = "linux")]
 use crate::load::LoadArgs;
+use crate::testbed::TestbedArgs;
 use crate::values::{self, Policies, Seeds};
 use crate::workload::WorkloadArgs;
 
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Workloads as files and request streams
     Workload(WorkloadArgs),
+    /// The system of the demo as a server that takes requests over the network
+    Testbed(TestbedArgs),
     /// Open-loop load on a server, with times that can be trusted at the tail
     #[cfg(target_os = "linux")]
     Load(LoadArgs),

@@ -10,6 +10,7 @@ mod output;
 mod simulate;
 mod svg;
 mod table;
+mod testbed;
 mod values;
 mod workload;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Simulate(args) => simulate::run(&args),
         cli::Command::Workload(args) => workload::run(&args),
+        cli::Command::Testbed(args) => testbed::run(&args),
         #[cfg(target_os = "linux")]
         cli::Command::Load(args) => load::run(&args),
     };

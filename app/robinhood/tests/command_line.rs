@@ -26,7 +26,7 @@ fn the_list_of_workloads_has_every_preset() {
 
 #[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
-    let cases: [(&[&str], &str); 22] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["demo", "--budget", "24"], "has no unit"),
         (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
         (&["demo", "--seconds", "0"], "10..=3600"),
@@ -42,6 +42,10 @@ fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
         (&["demo", "--json", "/dev/null"], "not a regular file"),
         (&["demo", "--json", "same", "--svg", "same"], "the same file"),
         (&["demo", "--trace", "x", "--rate", "0/s"], "above 0"),
+        (&["testbed", "serve", "--listen", "localhost"], "invalid socket address"),
+        (&["testbed", "serve", "--policy", "cliffhanger"], "only the simulator measures"),
+        (&["testbed", "serve", "--workload", "onerf"], "use one made for it, such as `demo`"),
+        (&["testbed", "serve", "--seconds", "0"], "invalid value '0'"),
         (&["simulate", "--workload", "nope"], "the presets are onerf"),
         (&["simulate", "--policy", "shared,robinhod"], "unknown policy `robinhod`"),
         (&["simulate", "--scale", "0"], "not a scale"),

@@ -26,7 +26,7 @@ use screen::Screen;
 /// The name of the first stack, which sets the objective.
 const REFERENCE: &str = "shared";
 /// All times of the paper are divided by this in a demo of two minutes; a shorter one is compressed more, in proportion.
-const TIME_SCALE: f64 = 10.0;
+pub(crate) const TIME_SCALE: f64 = 10.0;
 const TIME_SCALE_SECONDS: f64 = 120.0;
 /// The control period must not fall below the 50 ms that a cache in the own process allows.
 const TIME_SCALE_MAX: f64 = 100.0;
@@ -46,13 +46,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
             "--advise is about a controller, and --policy shared has none: leave one of them out",
         ));
     }
-    if args.policy.sight() != Sight::Reports {
-        return Err(Failure::usage(format!(
-            "`{}` needs {}, which only the simulator measures: choose another policy, or `robinhood simulate`",
-            args.policy,
-            args.policy.sight()
-        )));
-    }
+    check_live(args.policy)?;
     let stop = interrupt::stop_flag()?;
     let config = config(args)?;
     let (time_scale, second) = (config.time_scale, config.stacks[1].0.clone());
@@ -71,6 +65,17 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     output::say(&report::tables(&summary, REFERENCE, &second));
     output::say(&report::notes(&experiment, args.trace.is_some()));
     conclude(&summary)
+}
+
+/// Refuses a policy that needs what a live stack does not measure.
+pub(crate) fn check_live(policy: PolicyKind) -> Result<(), Failure> {
+    if policy.sight() == Sight::Reports {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "`{policy}` needs {}, which only the simulator measures: choose another policy, or `robinhood simulate`",
+        policy.sight()
+    )))
 }
 
 fn config(args: &DemoArgs) -> Result<ExperimentConfig, Failure> {
@@ -150,7 +155,8 @@ fn lines(mut text: impl BufRead) -> io::Result<usize> {
     }
 }
 
-fn announce(phase: Phase) {
+/// Says what takes time before a stack runs.
+pub(crate) fn announce(phase: Phase) {
     match phase {
         Phase::Building => eprintln!("building the data of the backends"),
         Phase::Checking => eprintln!("measuring what this machine can do"),
@@ -207,7 +213,8 @@ fn conclude(summary: &Summary) -> Result<(), Failure> {
     Err(Failure::failed("the run is not valid, see the doubts above: do not use its figures"))
 }
 
-fn failure(error: ExperimentError) -> Failure {
+/// How a command ends that cannot prepare or run a stack.
+pub(crate) fn failure(error: ExperimentError) -> Failure {
     match error {
         ExperimentError::Stack(
             StackError::BudgetBelowFloors { .. }

@@ -93,6 +93,10 @@ fn app(args: &AppArgs) -> Result<(), Failure> {
     if lines.skipped() > 0 {
         eprintln!("{file}: {} bad lines or blocks left out", lines.skipped());
     }
+    let planned = args.run.rate.0 * args.run.duration.as_secs_f64();
+    if let Some(note) = lines.note(planned as u64) {
+        eprintln!("{note}");
+    }
     let clients = args.run.clients.into();
     let plan = Plan {
         target: args.target.clone(),
