@@ -81,13 +81,13 @@ fn after<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     output.lines().find_map(|line| line.trim().strip_prefix(mark)).map(str::trim)
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 5] = [
     (
         "robinhood",
         |url, rate, seconds| {
             let target = url.trim_start_matches("http://").trim_end_matches('/');
             words(&format!(
-                "load http --target {target} --path / --connections {CONNECTIONS} --rate {rate}/s --duration {seconds}s --cpu 0 --json /dev/stdout"
+                "load http --target {target} --path / --connections {CONNECTIONS} --rate {rate}/s --duration {seconds}s --cpu 0"
             ))
         },
         |_| None,
@@ -121,21 +121,6 @@ const TOOLS: [Tool; 6] = [
             json["latency"]["p99"].as_f64().map(|ms| ms * 1e3)
         },
     ),
-    (
-        "vegeta",
-        |url, rate, seconds| {
-            vec![
-                "-c".into(),
-                format!(
-                    "echo GET {url} | \"$0\" attack -rate {rate} -duration {seconds}s -connections {CONNECTIONS} -workers {CONNECTIONS} | \"$0\" report -type json"
-                ),
-            ]
-        },
-        |output| {
-            let json: serde_json::Value = serde_json::from_str(output).ok()?;
-            json["latencies"]["99th"].as_f64().map(|ns| ns / 1e3)
-        },
-    ),
 ];
 
 fn main() {
@@ -149,6 +134,8 @@ fn main() {
             None => seconds = arg.parse().expect("a number of seconds"),
         }
     }
+    let folder = tempfile::tempdir().expect("a folder for a result");
+    let result = folder.path().join("robinhood.json");
     let rate = (UTILISATION / SERVICE.as_secs_f64()) as u64;
     let form = Mdc::new(Load::new(1, UTILISATION).expect("below 1")).expect("one server");
     let truth_us = form.sojourn_quantile(0.99) * SERVICE.as_micros_f64();
@@ -173,10 +160,10 @@ fn main() {
         let capturing =
             Capture::start(&CaptureConfig::new(port), 4 * rate * seconds).expect("tcpdump");
         let arguments = arguments(&format!("http://127.0.0.1:{port}/"), rate, seconds);
-        let mut command = if name == "vegeta" { Command::new("sh") } else { Command::new(&path) };
-        match name {
-            "vegeta" => _ = command.args(&arguments).arg(&path),
-            _ => _ = command.args(&arguments),
+        let mut command = Command::new(&path);
+        command.args(&arguments);
+        if name == "robinhood" {
+            command.arg("--json").arg(&result);
         }
         let output = match command.output() {
             Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -187,7 +174,12 @@ fn main() {
         };
         let captured = capturing.finish().expect("no packet lost");
         let wire = wire(captured.file, port, captured.packets);
-        let said = if name == "robinhood" { robinhood_service_p99(&output) } else { p99(&output) };
+        let said = match name {
+            "robinhood" => {
+                std::fs::read_to_string(&result).ok().and_then(|json| service_p99(&json))
+            }
+            _ => p99(&output),
+        };
         let Some(on_wire) = wire.latency.quantile(0.99).map(|ns| ns as f64 / 1e3) else {
             eprintln!("{name} is left out: no answer on the wire; it said: {output}");
             continue;
@@ -209,8 +201,6 @@ fn main() {
 }
 
 /// From the send, as the other tools count.
-fn robinhood_service_p99(output: &str) -> Option<f64> {
-    let (start, end) = (output.find('{')?, output.rfind('}')?);
-    let json: serde_json::Value = serde_json::from_str(&output[start..=end]).ok()?;
-    json["service_us"]["p99"].as_f64()
+fn service_p99(json: &str) -> Option<f64> {
+    serde_json::from_str::<serde_json::Value>(json).ok()?["service_us"]["p99"].as_f64()
 }
