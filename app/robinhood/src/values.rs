@@ -1,6 +1,7 @@
 //! Values of flags that are more than one number.
 
 use std::str::FromStr;
+use std::time::{Duration, SystemTime};
 
 use robinhood_stats::{Nanos, Rate, UnitError};
 
@@ -31,6 +32,17 @@ pub(crate) fn time_above_zero(text: &str) -> Result<Nanos, String> {
     } else {
         Err(format!("`{text}` is no length of time: write one above 0, as in `10s`"))
     }
+}
+
+/// `1790000000.5`: a moment of the calendar.
+pub(crate) fn moment(text: &str) -> Result<SystemTime, String> {
+    let seconds = text.parse::<f64>().ok();
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since))
+        .ok_or_else(|| {
+            format!("`{text}` is no moment: write seconds since 1970, as `date +%s` prints them")
+        })
 }
 
 /// `99.9`: a percentile that an objective can go by.

@@ -34,6 +34,7 @@ pub mod cpu;
 pub mod doubt;
 #[cfg(target_os = "linux")]
 pub mod engine;
+pub mod instance;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
@@ -61,6 +62,7 @@ mod wake;
 
 pub use clock::{RunClock, Timer};
 pub use cpu::{CpuMeter, CpuShare, StealMeter};
+pub use instance::Instance;
 #[cfg(target_os = "linux")]
 pub use null_server::{NullServer, NullServerConfig, Speaks};
 pub use pacer::{Pacer, PacingReport, Send};

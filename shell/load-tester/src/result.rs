@@ -18,6 +18,7 @@ use crate::engine::account::Account;
 use crate::engine::busy::Doing;
 use crate::engine::client::Ended;
 use crate::engine::slot::Slot;
+use crate::instance::Instance;
 use crate::run::{ClientReport, RunReport};
 use crate::summary::{CONFIDENCE, Counts, Percentiles};
 use crate::thread::ThreadSetup;
@@ -34,7 +35,9 @@ pub struct Asked {
     pub target: String,
     /// The arrival process.
     pub arrivals: String,
-    /// Requests a second over all clients.
+    /// Which of several processes this was.
+    pub instance: Instance,
+    /// Requests a second over all clients of this instance.
     pub rate_per_s: f64,
     /// Seed of everything that is random.
     pub seed: u64,
@@ -149,6 +152,8 @@ pub struct LoadResult {
     pub latency_us_median_of_clients: Percentiles,
     /// Mean over the clients of each percentile of latency.
     pub latency_us_mean_of_clients: Percentiles,
+    /// When the first request could be due, in seconds since 1970 by the clock of this machine.
+    pub started_unix_s: f64,
     /// By client.
     pub per_client: Vec<ClientResult>,
     /// Whether the clients measured the same, by the P90 of latency in each slot; `None` for one client, or a short run.
@@ -220,6 +225,10 @@ impl LoadResult {
                 time_per_request,
             ),
             time_per_request_us: time_per_request.map(|seconds| seconds * 1e6),
+            started_unix_s: run
+                .started_at
+                .duration_since(std::time::UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
             latency_us_median_of_clients: Percentiles::combine(&latencies(), median),
             latency_us_mean_of_clients: Percentiles::combine(&latencies(), mean),
             clients_compared: compare_clients(run),

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use robinhood_stats::steady::SteadyTest;
 use robinhood_stats::{Instant, Nanos};
@@ -26,7 +26,7 @@ use crate::thread::{Priority, ThreadSetup};
 /// Between the moment when all clients are ready and the first due time.
 const START_AFTER: Nanos = Nanos::from_millis(20);
 /// How often the course of the run is looked at.
-const WATCH_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
+const WATCH_EVERY: Duration = Duration::from_millis(20);
 
 /// What one client needs.
 pub struct ClientSetup {
@@ -76,6 +76,8 @@ pub struct Run {
     pub warm_up: WarmUp,
     /// Measured, after the warm-up.
     pub duration: Nanos,
+    /// When the first request can be due, by the calendar, for several processes to start together; `None`: as soon as all clients are ready.
+    pub start_at: Option<SystemTime>,
 }
 
 /// What came of one client.
@@ -137,6 +139,14 @@ pub enum RunError {
     /// The system refuses something that a client needs.
     #[error("a client cannot start: {0}")]
     Client(io::Error),
+    /// The clients were ready too late.
+    #[error(
+        "the moment to start had passed by {late:?} when all clients were connected: choose a later one"
+    )]
+    StartPassed {
+        /// By so much.
+        late: Duration,
+    },
 }
 
 /// How far a run is, for a live view.
@@ -166,7 +176,7 @@ impl Run {
     /// Makes the run. `watch` is called some tens of times a second, from the calling thread; the run ends early when `stop` is set.
     ///
     /// # Errors
-    /// When a client cannot connect or start. Nothing was sent then.
+    /// When a client cannot connect or start, or `start_at` has passed when all are connected. Nothing was sent then.
     ///
     /// # Panics
     /// When a client panics: an error in this crate or in a protocol.
@@ -200,8 +210,8 @@ impl Run {
         for opened in is_ready.iter().take(launched.len()) {
             opened.map_err(|error| RunError::Connect { target: target.clone(), error })?;
         }
-        let start = clock.now() + START_AFTER;
-        let started_at = SystemTime::now() + std::time::Duration::from_nanos(START_AFTER.0);
+        let (start, started_at) = appointed(self.start_at, clock)?;
+        wait_for(start, clock, stop);
         let slots_max = course::slots_max(launched.len());
         let mut workers: Vec<Worker> = launched
             .into_iter()
@@ -244,6 +254,31 @@ impl Run {
             steal_share,
             clients,
         })
+    }
+}
+
+/// When to start, by the clock of the run and by the calendar, which is read only now: it may be set meanwhile.
+fn appointed(
+    start_at: Option<SystemTime>,
+    clock: RunClock,
+) -> Result<(Instant, SystemTime), RunError> {
+    let today = SystemTime::now();
+    let started_at = start_at.unwrap_or(today + Duration::from_nanos(START_AFTER.0));
+    let ahead = started_at
+        .duration_since(today)
+        .map_err(|error| RunError::StartPassed { late: error.duration() })?;
+    let ahead_ns = u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX / 2);
+    Ok((clock.now() + Nanos(ahead_ns), started_at))
+}
+
+/// Leaves the clients in peace until shortly before the start.
+fn wait_for(start: Instant, clock: RunClock, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = start.since(clock.now()).saturating_sub(START_AFTER);
+        if left == Nanos::ZERO {
+            return;
+        }
+        std::thread::sleep(Duration::from_nanos(left.0).min(WATCH_EVERY));
     }
 }
 

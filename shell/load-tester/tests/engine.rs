@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 
 use robinhood_load_tester::engine::client::{ClientConfig, Ended, Source};
 use robinhood_load_tester::protocol::{
@@ -39,7 +40,14 @@ fn run(
 ) -> Result<Vec<ClientReport>, RunError> {
     let (warm_up, duration) = (Nanos::from_millis(50), Nanos::from_millis(200));
     let warm_up = WarmUp::Fixed(warm_up);
-    let run = Run { target: target.into(), clients, priority: Priority::Usual, warm_up, duration };
+    let run = Run {
+        target: target.into(),
+        clients,
+        priority: Priority::Usual,
+        warm_up,
+        duration,
+        start_at: None,
+    };
     run.execute(&AtomicBool::new(false), |_| {}).map(|report| report.clients)
 }
 
@@ -293,6 +301,7 @@ fn a_run_that_is_stopped_keeps_what_was_measured() {
         priority: Priority::Usual,
         warm_up: WarmUp::Fixed(Nanos::ZERO),
         duration: Nanos::from_secs(3_600),
+        start_at: None,
     };
     let reports = run
         .execute(&stop, |progress| {
@@ -305,4 +314,27 @@ fn a_run_that_is_stopped_keeps_what_was_measured() {
     let outcome = &reports[0].outcome;
     assert_eq!(outcome.ended, Ended::Stopped);
     assert!(outcome.account.counts.completed > 100, "{:?}", outcome.account.counts);
+}
+
+#[test]
+fn an_appointed_start_is_kept_or_refused() {
+    let server = null_server(Transport::Tcp, Nanos::ZERO);
+    let run_at = |start_at: SystemTime| {
+        let run = Run {
+            target: server.target().clone(),
+            clients: vec![client(Transport::Tcp, GAP, ClientConfig::default())],
+            priority: Priority::Usual,
+            warm_up: WarmUp::Fixed(Nanos::ZERO),
+            duration: Nanos::from_millis(50),
+            start_at: Some(start_at),
+        };
+        run.execute(&AtomicBool::new(false), |_| {})
+    };
+    let moment = SystemTime::now() + Duration::from_millis(700);
+    let report = run_at(moment).expect("there is time to connect");
+    assert_eq!(report.started_at, moment);
+    assert!(report.clients[0].outcome.account.counts.completed > 0);
+    assert!(SystemTime::now() >= moment + Duration::from_millis(50), "it began before");
+    let late = run_at(moment).expect_err("that moment is over");
+    assert!(matches!(late, RunError::StartPassed { .. }), "{late}");
 }

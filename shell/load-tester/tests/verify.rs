@@ -38,6 +38,7 @@ fn run(server: &NullServer, gap: Nanos, planted_delay: Nanos) -> Run {
         priority: Priority::Usual,
         warm_up: WarmUp::Fixed(Nanos::from_millis(50)),
         duration: DURATION,
+        start_at: None,
     }
 }
 

@@ -1,9 +1,10 @@
 //! The flags of `robinhood load`, as typed.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueEnum};
-use robinhood_load_tester::{Priority, Target};
+use robinhood_load_tester::{Instance, Priority, Target};
 use robinhood_stats::{Nanos, Rate};
 
 use super::thresholds::Threshold;
@@ -153,7 +154,7 @@ pub(crate) struct KeyValueFlags {
 /// Flags that all protocols share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunFlags {
-    /// Requests per second over all clients, with unit
+    /// Requests per second over all clients, and all instances, with unit
     #[arg(long, value_name = "RATE", value_parser = values::rate_above_zero)]
     pub(crate) rate: Rate,
     /// Length of the measured part, with unit
@@ -174,6 +175,12 @@ pub(crate) struct RunFlags {
     /// Threads that send, each with its own connections and its own part of the rate
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) clients: u16,
+    /// This process is the K-th of N that load the server together, with the same flags: it takes its part of the rate
+    #[arg(long, default_value_t = Instance::ALONE, value_name = "K/N")]
+    pub(crate) instance: Instance,
+    /// When the first request can be due, in seconds since 1970, as `date +%s` prints them: the same for all instances
+    #[arg(long, value_name = "UNIX_SECONDS", value_parser = values::moment)]
+    pub(crate) start_at: Option<SystemTime>,
     /// Connections of each client; each request takes one at random
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) connections: u16,

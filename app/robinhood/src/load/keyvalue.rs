@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use robinhood_load_tester::Target;
 use robinhood_load_tester::preload::{PreloadError, preload};
 use robinhood_load_tester::protocol::Protocol;
 use robinhood_load_tester::sources::keyvalue::KeyValueSource;
+use robinhood_load_tester::{Instance, Target};
 use robinhood_workload::keyvalue::{self, KeyValueSpec, KeyValues, SizeDistribution, SizeLimits};
 
 use super::args::KeyValueFlags;
@@ -19,6 +19,8 @@ use crate::output;
 pub(crate) struct KeyValueTarget {
     pub(crate) target: Target,
     pub(crate) seed: u64,
+    /// The first one fills the server, the others do not.
+    pub(crate) instance: Instance,
     /// Whether the keys are written before the load begins.
     pub(crate) fill: bool,
     pub(crate) protocol: Box<dyn Fn(u32) -> Box<dyn Protocol>>,
@@ -41,7 +43,11 @@ pub(crate) fn plan(
     let data = KeyValues::new(&spec)
         .map_err(|error| Failure::usage(format!("--workload {}: {error}", flags.workload)))?;
     if target.fill && !flags.no_preload {
-        fill(&target.target, protocol.as_mut(), &data, stop)?;
+        if target.instance.number == 1 {
+            fill(&target.target, protocol.as_mut(), &data, stop)?;
+        } else {
+            eprintln!("instance 1 fills the server: let --start-at be after that");
+        }
     }
     let workload = format!(
         "{}: {} keys, {:.4} of the requests read, {:.4} of the reads should hit",

@@ -51,6 +51,7 @@ fn memcached(args: &MemcachedArgs) -> Result<(), Failure> {
     let target = KeyValueTarget {
         target: args.target.clone(),
         seed: args.run.seed,
+        instance: args.run.instance,
         fill: true,
         protocol: Box::new(move |_| match is_meta {
             true => Box::new(MemcachedMeta { value_bytes_max }),
@@ -65,6 +66,7 @@ fn resp(args: &RespArgs) -> Result<(), Failure> {
     let target = KeyValueTarget {
         target: args.target.clone(),
         seed: args.run.seed,
+        instance: args.run.instance,
         fill: true,
         protocol: Box::new(move |_| Box::new(Resp { value_bytes_max })),
     };
@@ -78,6 +80,7 @@ fn http(args: &HttpArgs) -> Result<(), Failure> {
     let target = KeyValueTarget {
         target: args.target.clone(),
         seed: args.run.seed,
+        instance: args.run.instance,
         fill: false, // few web servers take what they serve by PUT
         protocol: Box::new(move |_| Box::new(http.clone())),
     };
@@ -97,7 +100,7 @@ fn app(args: &AppArgs) -> Result<(), Failure> {
     if let Some(note) = lines.note(planned as u64) {
         eprintln!("{note}");
     }
-    let clients = args.run.clients.into();
+    let clients = u64::from(args.run.clients) * u64::from(args.run.instance.of);
     let plan = Plan {
         target: args.target.clone(),
         workload: format!("{} requests of {file}", lines.requests()),
@@ -111,6 +114,11 @@ fn app(args: &AppArgs) -> Result<(), Failure> {
 fn null(args: &NullArgs, transport: Transport) -> Result<(), Failure> {
     let own = match args.target {
         Some(_) => None,
+        None if args.run.instance.has_others() => {
+            return Err(Failure::usage(
+                "--instance: instances load one server together, name it with --target",
+            ));
+        }
         None => Some(own_server(args, transport)?),
     };
     let target = args.target.as_ref().or(own.as_ref().map(NullServer::target));
@@ -157,6 +165,7 @@ fn load(
     if let Some(path) = &flags.json {
         output::check_writable(path)?;
     }
+    setup::start_at(flags)?; // before minutes are spent on filling a server
     let stop = interrupt::stop_flag()?;
     let result = setup::execute(flags, &plan(stop)?, stop)?;
     if let Some(path) = &flags.json {

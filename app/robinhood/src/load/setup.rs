@@ -1,6 +1,7 @@
 //! From flags to a run.
 
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 
 use robinhood_load_tester::Target;
 use robinhood_load_tester::engine::client::{ClientConfig, Source};
@@ -46,16 +47,20 @@ pub(crate) fn prepare(flags: &RunFlags, plan: &Plan) -> Result<(Asked, Run), Fai
     if let Some(note) = &placing.note {
         eprintln!("{note}");
     }
-    let rate = Rate(flags.rate.0 / f64::from(flags.clients));
+    let start_at = start_at(flags)?;
+    let rate_of_instance = flags.rate.0 / f64::from(flags.instance.of);
+    let rate = Rate(rate_of_instance / f64::from(flags.clients));
     let mut clients = Vec::new();
-    for number in 0..u32::from(flags.clients) {
+    let first = flags.instance.first_client(flags.clients.into());
+    for local in 0..u32::from(flags.clients) {
+        let number = first + local;
         let due_times = ArrivalTimes::new(&arrivals, rate, flags.seed, number);
         let due_times = due_times.map_err(Failure::usage)?;
         clients.push(ClientSetup {
             protocol: (plan.protocol)(number),
             source: (plan.source)(number),
             due_times: Box::new(due_times),
-            cpu: placing.cpu(number),
+            cpu: placing.cpu(local),
             config: ClientConfig {
                 connections: flags.connections.into(),
                 timeout: flags.timeout,
@@ -78,7 +83,8 @@ pub(crate) fn prepare(flags: &RunFlags, plan: &Plan) -> Result<(Asked, Run), Fai
         protocol: clients[0].protocol.name().to_owned(),
         target: plan.target.to_string(),
         arrivals: arrivals.to_string(),
-        rate_per_s: flags.rate.0,
+        instance: flags.instance,
+        rate_per_s: rate_of_instance,
         seed: flags.seed,
         connections: flags.connections.into(),
         workload: plan.workload.clone(),
@@ -93,11 +99,38 @@ pub(crate) fn prepare(flags: &RunFlags, plan: &Plan) -> Result<(Asked, Run), Fai
         priority: flags.priority.into(),
         warm_up,
         duration: flags.duration,
+        start_at,
     };
     Ok((asked, run))
 }
 
+/// The appointed start, if it can be kept.
+pub(super) fn start_at(flags: &RunFlags) -> Result<Option<SystemTime>, Failure> {
+    const AHEAD_MAX: Duration = Duration::from_secs(3_600);
+    let Some(moment) = flags.start_at else { return Ok(None) };
+    let ahead = moment.duration_since(SystemTime::now()).map_err(|error| {
+        let late_s = error.duration().as_secs_f64();
+        Failure::usage(format!(
+            "--start-at: that was {late_s:.1} s ago by the clock of this machine"
+        ))
+    })?;
+    if ahead > AHEAD_MAX {
+        return Err(Failure::usage(format!(
+            "--start-at: that is {:.0} s ahead by the clock of this machine; at most {} s are waited for",
+            ahead.as_secs_f64(),
+            AHEAD_MAX.as_secs()
+        )));
+    }
+    Ok(Some(moment))
+}
+
 fn announce(flags: &RunFlags, asked: &Asked) {
+    if flags.instance.has_others() {
+        eprintln!("instance {}, with {:.0} requests a second", flags.instance, asked.rate_per_s);
+    }
+    if let Some(ahead) = flags.start_at.and_then(|at| at.duration_since(SystemTime::now()).ok()) {
+        eprintln!("the first request can be due in {:.1} s", ahead.as_secs_f64());
+    }
     eprintln!(
         "{} at {}: {} {}, {} client(s) with {} connections each, {} s after {} s of warm-up{}, seed {}",
         asked.protocol,
@@ -148,5 +181,65 @@ impl Placing {
     fn cpu(&self, client: u32) -> Option<usize> {
         let count = self.processors.len();
         (count > 0).then(|| self.processors[client as usize % count])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use robinhood_load_tester::protocol::Transport;
+    use robinhood_load_tester::protocols::null::Null;
+    use robinhood_load_tester::sources::calls::Calls;
+    use robinhood_stats::Instant;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunFlags,
+    }
+
+    fn flags(more: &str) -> RunFlags {
+        let words = format!("load --rate 1000/s --cpu any {more}");
+        Line::try_parse_from(words.split(' ')).unwrap_or_else(|error| panic!("{error}")).run
+    }
+
+    /// The first due times of each client, and the seed of its choice of connections.
+    fn clients(more: &str) -> Vec<(Vec<Instant>, u64)> {
+        let plan = Plan {
+            target: "127.0.0.1:1".parse().unwrap(),
+            workload: String::new(),
+            protocol: Box::new(|_| Box::new(Null::new(Transport::Tcp))),
+            source: Box::new(|_| Box::new(Calls)),
+            arrivals: Arrivals::Poisson,
+        };
+        let Ok((_, run)) = prepare(&flags(more), &plan) else { panic!("{more} is refused") };
+        let clients = run.clients.into_iter();
+        clients.map(|client| (client.due_times.take(100).collect(), client.config.seed)).collect()
+    }
+
+    #[test]
+    fn instances_are_the_clients_of_one_process_apart_from_each_other() {
+        let together = clients("--clients 4");
+        let apart =
+            [clients("--clients 2 --instance 1/2"), clients("--clients 2 --instance 2/2")].concat();
+        assert_eq!(together, apart);
+        for (place, client) in together.iter().enumerate() {
+            let others = together[place + 1..].iter();
+            assert!(
+                others.into_iter().all(|other| other.0[0] != client.0[0] && other.1 != client.1)
+            );
+        }
+    }
+
+    #[test]
+    fn a_start_that_cannot_be_kept_is_refused() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+        let at = |seconds: f64| start_at(&flags(&format!("--start-at {seconds}")));
+        assert!(matches!(start_at(&flags("--seed 9")), Ok(None)));
+        assert!(matches!(at(now + 1_800.5), Ok(Some(_))));
+        assert!(format!("{:?}", at(now - 10.0)).contains("10.0 s ago"));
+        assert!(format!("{:?}", at(now + 7_200.0)).contains("7200 s ahead"));
     }
 }
