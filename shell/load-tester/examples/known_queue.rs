@@ -47,6 +47,7 @@ fn measure(service: Nanos, servers: usize, rate_per_s: f64, seconds: u64, seed: 
         priority: Priority::Raised,
         warm_up: WarmUp::Fixed(Nanos::from_secs(1)),
         duration: Nanos::from_secs(seconds),
+        start_at: None,
     };
     let report = run.execute(&AtomicBool::new(false), |_| {}).expect("the server is there");
     report.clients.into_iter().next().expect("one client").outcome.account

@@ -8,7 +8,7 @@ use std::fmt;
 use robinhood_stats::Nanos;
 use robinhood_stats::arrival_test::FALSE_ALARMS;
 use robinhood_stats::samples::samples_needed;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::result::LoadResult;
 use crate::summary::CONFIDENCE;
@@ -30,7 +30,7 @@ const LATENESS_EXCUSED: Nanos = Nanos::from_micros(20);
 const POISSON: &str = "poisson";
 
 /// A reason to doubt the figures it stands beside.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Doubt {
     /// No request was answered in the measured part.
@@ -120,15 +120,39 @@ pub enum Doubt {
     /// Clients measured different latencies.
     ClientsDisagree {
         /// The odd one, from 0; of two clients, either may be it.
-        client: Option<usize>,
+        client: Option<u32>,
         /// The largest difference of a client's P90 from the others', in parts of theirs.
         difference: f64,
     },
     /// The warm-up reached its limit without a steady state.
     NotSteady,
+    /// Of a combination: instances began at different times.
+    NotStartedTogether {
+        /// Between the first and the last start, in seconds, as far as the machines' clocks agree.
+        apart_s: f64,
+    },
+    /// Of a combination: there were more instances.
+    InstancesMissing {
+        /// Results that there are.
+        given: u64,
+        /// Instances that there were.
+        of: u32,
+    },
+    /// Of a combination: what one instance doubts. Its clients have the numbers that it knows.
+    OfInstance {
+        /// Which one.
+        instance: String,
+        /// Its reason.
+        doubt: Box<Self>,
+    },
 }
 
 impl Doubt {
+    /// The reason itself, also of one that an instance has.
+    pub fn reason(&self) -> &Self {
+        if let Self::OfInstance { doubt, .. } = self { doubt } else { self }
+    }
+
     /// Whether the figures must not be used.
     pub fn invalidates(&self) -> bool {
         match self {
@@ -140,6 +164,7 @@ impl Doubt {
             | Self::NotPoisson { .. }
             | Self::Overload { .. } => true,
             Self::ClientBusy { share, .. } => *share > BUSY_MAX,
+            Self::OfInstance { doubt, .. } => doubt.invalidates(),
             Self::Interrupted
             | Self::NoAnswer { .. }
             | Self::ConnectionsLost { .. }
@@ -147,7 +172,9 @@ impl Doubt {
             | Self::Steal { .. }
             | Self::TooFewRequests { .. }
             | Self::ClientsDisagree { .. }
-            | Self::NotSteady => false,
+            | Self::NotSteady
+            | Self::NotStartedTogether { .. }
+            | Self::InstancesMissing { .. } => false,
         }
     }
 }
@@ -214,6 +241,14 @@ impl fmt::Display for Doubt {
             Self::NotSteady => f.write_str(
                 "latency was still changing when the longest warm-up ended: raise --warmup-max",
             ),
+            Self::NotStartedTogether { apart_s } => write!(
+                f,
+                "the instances began up to {apart_s:.1} s apart: for a part of the time not all of them loaded the server; give all the same --start-at"
+            ),
+            Self::InstancesMissing { given, of } => {
+                write!(f, "{given} of {of} instances: the server saw more load")
+            }
+            Self::OfInstance { instance, doubt } => write!(f, "{instance}: {doubt}"),
         }
     }
 }
@@ -227,6 +262,14 @@ pub(crate) fn doubts(result: &LoadResult) -> Vec<Doubt> {
     of_the_arrivals(result, &mut doubts);
     of_the_course(result, &mut doubts);
     doubts.sort_by_key(|doubt| !doubt.invalidates());
+    doubts
+}
+
+/// Those that can be seen only when instances are together.
+pub(crate) fn of_a_combination(combined: &LoadResult) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    of_the_number(combined, &mut doubts);
+    of_the_comparison(combined, &mut doubts);
     doubts
 }
 
@@ -261,6 +304,11 @@ fn of_the_counts(result: &LoadResult, doubts: &mut Vec<Doubt>) {
     if reached_per_s < RATE_REACHED_MIN * due_per_s {
         doubts.push(Doubt::RateMissed { due_per_s, reached_per_s });
     }
+    of_the_number(result, doubts);
+}
+
+fn of_the_number(result: &LoadResult, doubts: &mut Vec<Doubt>) {
+    let counts = result.counts;
     for quantile in [0.99, 0.999] {
         let (requests, needed) = (counts.scheduled, samples_needed(quantile, CONFIDENCE));
         if requests < needed && counts.completed > 0 {
@@ -298,10 +346,9 @@ fn of_the_arrivals(result: &LoadResult, doubts: &mut Vec<Doubt>) {
         return;
     }
     let clients = result.per_client.len() as f64;
-    let verdicts = result.per_client.iter().enumerate();
-    let failed = verdicts.filter_map(|(client, of_client)| {
-        let verdict = of_client.arrival_test.as_ref()?;
-        (verdict.p_value * clients < FALSE_ALARMS).then_some((client, verdict))
+    let failed = result.per_client.iter().filter_map(|client| {
+        let verdict = client.arrival_test.as_ref()?;
+        (verdict.p_value * clients < FALSE_ALARMS).then_some((client.number, verdict))
     });
     for (client, verdict) in failed {
         let mut found = format!(
@@ -326,15 +373,20 @@ fn of_the_course(result: &LoadResult, doubts: &mut Vec<Doubt>) {
         let (requests, share) = (growth.requests, growth.share_of_sent);
         doubts.push(Doubt::Overload { requests, share });
     }
+    of_the_comparison(result, doubts);
+    if result.never_steady {
+        doubts.push(Doubt::NotSteady);
+    }
+}
+
+fn of_the_comparison(result: &LoadResult, doubts: &mut Vec<Doubt>) {
     if let Some(compared) = result.clients_compared.as_ref().filter(|found| found.disagree) {
         let differences = compared.clients.iter().map(|client| client.relative);
         let difference = match compared.odd {
             Some(client) => compared.clients[client].relative,
             None => differences.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0),
         };
-        doubts.push(Doubt::ClientsDisagree { client: compared.odd, difference });
-    }
-    if result.never_steady {
-        doubts.push(Doubt::NotSteady);
+        let client = compared.odd.map(|place| result.per_client[place].number);
+        doubts.push(Doubt::ClientsDisagree { client, difference });
     }
 }

@@ -28,6 +28,8 @@
 
 pub mod clock;
 #[cfg(target_os = "linux")]
+pub mod combine;
+#[cfg(target_os = "linux")]
 pub mod course;
 pub mod cpu;
 #[cfg(target_os = "linux")]

@@ -7,10 +7,9 @@
 use robinhood_queueing::{Load, Mdc};
 use robinhood_stats::arrival_test::{ArrivalTest, ArrivalVerdict};
 use robinhood_stats::clients::{ClientsVerdict, DisagreementTest};
-use robinhood_stats::samples::samples_needed;
 use robinhood_stats::steady::{Growth, GrowthTest};
 use robinhood_stats::{Instant, Nanos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::course::Course;
 use crate::doubt::{self, Doubt};
@@ -20,14 +19,21 @@ use crate::engine::client::Ended;
 use crate::engine::slot::Slot;
 use crate::instance::Instance;
 use crate::run::{ClientReport, RunReport};
-use crate::summary::{CONFIDENCE, Counts, Percentiles};
+use crate::summary::{Counts, Percentiles, mean, median};
 use crate::thread::ThreadSetup;
+use slots::SlotLatencies;
+
+mod histograms;
+mod slots;
+
+pub use histograms::Histograms;
+pub(crate) use slots::CELLS_MAX;
 
 /// The name of this format. Fields may be added under the same name.
 pub const SCHEMA: &str = "robinhood.load/1";
 
 /// What was asked for, as it stands in the result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Asked {
     /// The protocol's name.
     pub protocol: String,
@@ -56,8 +62,10 @@ pub struct Asked {
 }
 
 /// One client.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientResult {
+    /// From 0, through all instances.
+    pub number: u32,
     /// Its requests.
     #[serde(flatten)]
     pub counts: Counts,
@@ -65,6 +73,8 @@ pub struct ClientResult {
     pub latency_us: Percentiles,
     /// Send less due time.
     pub lateness_us: Percentiles,
+    /// P90 of latency slot by slot from the start of the run; null outside the measured part and where requests are too few.
+    pub slot_p90_us: Vec<Option<f64>>,
     /// What a request costs the client: the time to send it, to make it ready and to read its answer.
     pub time_per_request_us: Option<f64>,
     /// Whether its requests left as a Poisson process, over all connections and on each; `None` with too few.
@@ -78,7 +88,7 @@ pub struct ClientResult {
 }
 
 /// A stretch of the run, all clients together.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stretch {
     /// From the first due time of the run, in seconds.
     pub start_s: f64,
@@ -98,25 +108,13 @@ pub struct Stretch {
     pub lateness_us: Percentiles,
 }
 
-/// A filled bucket of a histogram: smallest value, width, count; values in nanoseconds.
-type Bucket = (u64, u64, u64);
-
-/// Histograms of all clients together, to be merged exactly with those of other runs.
-#[derive(Clone, Debug, Serialize)]
-pub struct Histograms {
-    /// Of latency.
-    pub latency_ns: Vec<Bucket>,
-    /// Of service.
-    pub service_ns: Vec<Bucket>,
-    /// Of lateness.
-    pub lateness_ns: Vec<Bucket>,
-}
-
 /// The result of a load test.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadResult {
     /// [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: String,
+    /// The results that were combined to this one; empty for a run.
+    pub combined_from: Vec<String>,
     /// What was asked for.
     #[serde(flatten)]
     pub asked: Asked,
@@ -154,6 +152,8 @@ pub struct LoadResult {
     pub latency_us_mean_of_clients: Percentiles,
     /// When the first request could be due, in seconds since 1970 by the clock of this machine.
     pub started_unix_s: f64,
+    /// Length of the slots of [`ClientResult::slot_p90_us`], in seconds.
+    pub slot_length_s: f64,
     /// By client.
     pub per_client: Vec<ClientResult>,
     /// Whether the clients measured the same, by the P90 of latency in each slot; `None` for one client, or a short run.
@@ -194,7 +194,13 @@ impl LoadResult {
         for report in reports {
             all.merge(&report.outcome.account);
         }
-        let per_client: Vec<_> = reports.iter().map(|r| ClientResult::new(r, run.start)).collect();
+        let slots = SlotLatencies::of(run);
+        let first = asked.instance.first_client(reports.len() as u32);
+        let per_client: Vec<_> = (first..)
+            .zip(reports)
+            .zip(&slots.by_client)
+            .map(|((number, report), slots)| ClientResult::new(number, report, slots, run.start))
+            .collect();
         let measure_from = run.measured.0;
         let asked = Asked { warm_up_s: measure_from.since(run.start).as_secs_f64(), ..asked };
         let measured_s = measured_seconds(&asked, measure_from, reports);
@@ -208,18 +214,8 @@ impl LoadResult {
         let latencies = || per_client.iter().map(|client| &client.latency_us);
         let time_per_request = time_per_request(reports);
         let mut result = Self {
-            schema: SCHEMA,
-            counts: all.counts,
-            hits: all.hits,
-            misses: all.misses,
             rate_due_per_s: per_s(all.counts.scheduled, measured_s),
             rate_reached_per_s: per_s(all.counts.sent, sending_s),
-            latency_us: Percentiles::among(&all.latency, all.unanswered()),
-            service_us: Percentiles::among(&all.service, 0),
-            kernel_service_us: Percentiles::among(&all.kernel_service, 0),
-            lateness_us: Percentiles::among(&all.lateness, 0),
-            timer_lateness_us: Percentiles::among(&all.timer_lateness, 0),
-            queue_lateness_us: Percentiles::among(&all.queue_lateness, 0),
             lateness_floor_us: floor(
                 per_s(all.counts.scheduled, measured_s) / reports.len() as f64,
                 time_per_request,
@@ -229,9 +225,10 @@ impl LoadResult {
                 .started_at
                 .duration_since(std::time::UNIX_EPOCH)
                 .map_or(0.0, |since| since.as_secs_f64()),
+            slot_length_s: slots.length.as_secs_f64(),
             latency_us_median_of_clients: Percentiles::combine(&latencies(), median),
             latency_us_mean_of_clients: Percentiles::combine(&latencies(), mean),
-            clients_compared: compare_clients(run),
+            clients_compared: DisagreementTest::default().judge(&slots.by_client),
             growth: growth(run),
             never_steady: run.never_steady,
             steal_share: run.steal_share,
@@ -242,25 +239,58 @@ impl LoadResult {
                 Ended::Aborted(reason) => Some(reason.clone()),
                 _ => None,
             }),
-            valid: true,
-            warnings: Vec::new(),
             course: stretches(run),
-            histograms: Histograms {
-                latency_ns: all.latency.buckets().collect(),
-                service_ns: all.service.buckets().collect(),
-                lateness_ns: all.lateness.buckets().collect(),
-            },
             per_client,
-            asked,
+            ..Self::of_account(&all, asked)
         };
         result.warnings = doubt::doubts(&result);
         result.valid = !result.warnings.iter().any(Doubt::invalidates);
         result
     }
+
+    /// What follows from counts and histograms; all else is empty.
+    pub(crate) fn of_account(all: &Account, asked: Asked) -> Self {
+        let none = Percentiles::default();
+        Self {
+            schema: SCHEMA.to_owned(),
+            combined_from: Vec::new(),
+            asked,
+            counts: all.counts,
+            hits: all.hits,
+            misses: all.misses,
+            rate_due_per_s: 0.0,
+            rate_reached_per_s: 0.0,
+            latency_us: Percentiles::among(&all.latency, all.unanswered()),
+            service_us: Percentiles::among(&all.service, 0),
+            kernel_service_us: Percentiles::among(&all.kernel_service, 0),
+            lateness_us: Percentiles::among(&all.lateness, 0),
+            timer_lateness_us: Percentiles::among(&all.timer_lateness, 0),
+            queue_lateness_us: Percentiles::among(&all.queue_lateness, 0),
+            lateness_floor_us: none,
+            time_per_request_us: None,
+            started_unix_s: 0.0,
+            slot_length_s: 0.0,
+            latency_us_median_of_clients: none,
+            latency_us_mean_of_clients: none,
+            per_client: Vec::new(),
+            clients_compared: None,
+            growth: None,
+            never_steady: false,
+            steal_share: 0.0,
+            lost_connections: 0,
+            late_answers: 0,
+            interrupted: false,
+            aborted: None,
+            valid: true,
+            warnings: Vec::new(),
+            course: Vec::new(),
+            histograms: Histograms::of(all),
+        }
+    }
 }
 
 impl ClientResult {
-    fn new(report: &ClientReport, start: Instant) -> Self {
+    fn new(number: u32, report: &ClientReport, slots: &[Option<u64>], start: Instant) -> Self {
         let outcome = &report.outcome;
         let busy = &outcome.busy;
         let at_work = busy.time(Doing::Send) + busy.time(Doing::Receive) + busy.time(Doing::Check);
@@ -271,6 +301,8 @@ impl ClientResult {
         // A client cannot send twice within the time that a request costs it.
         let resolution = Nanos::from_secs_f64(2.0 * time_per_request.unwrap_or(0.0));
         Self {
+            number,
+            slot_p90_us: slots.iter().map(|slot| slot.map(|ns| ns as f64 / 1e3)).collect(),
             counts: outcome.account.counts,
             latency_us: Percentiles::among(&outcome.account.latency, outcome.account.unanswered()),
             lateness_us: Percentiles::among(&outcome.account.lateness, 0),
@@ -307,7 +339,7 @@ fn time_per_request(reports: &[ClientReport]) -> Option<f64> {
 }
 
 /// Lateness of a client with a perfect timer at this rate.
-fn floor(rate_per_s: f64, time_per_request_s: Option<f64>) -> Percentiles {
+pub(crate) fn floor(rate_per_s: f64, time_per_request_s: Option<f64>) -> Percentiles {
     let Some(time) = time_per_request_s else { return Percentiles::default() };
     let Some(queue) = Load::new(1, rate_per_s * time).ok().and_then(|load| Mdc::new(load).ok())
     else {
@@ -330,24 +362,6 @@ fn measured_slots(run: &RunReport, course: &Course) -> Vec<Slot> {
     course.slots().iter().filter(is_measured).cloned().collect()
 }
 
-fn compare_clients(run: &RunReport) -> Option<ClientsVerdict> {
-    /// Of latency in a slot: far out, and with enough requests at some hundred a second.
-    const QUANTILE: f64 = 0.9;
-    let known = |slot: &Slot| slot.latency.count() >= samples_needed(QUANTILE, CONFIDENCE);
-    let together = run.course();
-    let cells = measured_slots(run, &together);
-    let of_client = |client: &ClientReport| -> Vec<_> {
-        let course = client.course.coarser(together.length());
-        let at = |start| course.slot_at(start).filter(|slot| known(slot));
-        cells
-            .iter()
-            .map(|cell| at(cell.start).and_then(|slot| slot.latency.quantile(QUANTILE)))
-            .collect()
-    };
-    let clients: Vec<_> = run.clients.iter().map(of_client).collect();
-    DisagreementTest::default().judge(&clients)
-}
-
 fn growth(run: &RunReport) -> Option<Growth> {
     let slots = measured_slots(run, &run.course());
     let in_flight: Vec<u64> = slots.iter().map(|slot| slot.in_flight).collect();
@@ -367,18 +381,4 @@ fn stretches(run: &RunReport) -> Vec<Stretch> {
         lateness_us: Percentiles::of(&slot.lateness),
     };
     run.course().slots().iter().map(stretch).collect()
-}
-
-fn mean(values: &mut [f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(values[middle - 1], values[middle])
-    } else {
-        values[middle]
-    }
 }

@@ -6,10 +6,10 @@ use std::fmt;
 
 use robinhood_stats::Histogram;
 use robinhood_stats::samples::samples_needed;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where all requests went. `scheduled = sent + refused + unsent` and `sent = completed + failed + timed_out + unfinished`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests that came due.
     pub scheduled: u64,
@@ -55,7 +55,7 @@ impl Counts {
 }
 
 /// Percentiles of times in microseconds; all `None` without a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Median.
     pub p50: Option<f64>,
@@ -126,6 +126,22 @@ pub const CONFIDENCE: f64 = 0.95;
 
 fn micros(nanos: u64) -> f64 {
     nanos as f64 / 1e3
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn mean(values: &mut [f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[middle - 1], values[middle])
+    } else {
+        values[middle]
+    }
 }
 
 /// A reason to doubt the figures it stands beside.

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a pacing thread asks for. Each level falls back to the next lower one when it is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
     /// Like every other thread.
@@ -31,7 +31,7 @@ impl fmt::Display for Priority {
 }
 
 /// The answer to one wish.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Granted {
     /// Nobody asked.
@@ -63,7 +63,7 @@ impl fmt::Display for Granted {
 }
 
 /// How a pacing thread runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadSetup {
     /// Whether it stays on the processor that was asked for.
     pub pinned: Granted,

@@ -47,6 +47,8 @@ pub(crate) enum LoadCommand {
         #[arg(value_name = "NAME|FILE")]
         name: String,
     },
+    /// One result from those of several instances
+    Combine(CombineArgs),
     /// A server to load: every request is answered, at once or after a fixed service time
     Serve(ServeArgs),
 }
@@ -209,6 +211,20 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Fail (exit 1) when this holds, as in 'p99>1ms', 'lateness.p99.9>50us', 'unanswered>0.1%' or 'rate<19000/s'; may be given again
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<Threshold>,
+}
+
+/// Flags of `load combine`.
+#[derive(Debug, Args)]
+pub(crate) struct CombineArgs {
+    /// Results of all instances, as --json wrote them
+    #[arg(required = true, num_args = 1..=256, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Write the combined result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Fail (exit 1) when this holds for all together, as in 'p99>1ms'; may be given again
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Threshold>,
 }

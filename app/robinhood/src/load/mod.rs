@@ -1,6 +1,7 @@
 //! `robinhood load`: an open-loop load test, from flags to a verdict.
 
 mod args;
+mod combine;
 mod keyvalue;
 mod serve;
 mod setup;
@@ -30,6 +31,7 @@ pub(crate) use args::LoadArgs;
 use args::{AppArgs, HttpArgs, LoadCommand, MemcachedArgs, NullArgs, RespArgs, RunFlags};
 use keyvalue::KeyValueTarget;
 use setup::Plan;
+use thresholds::Threshold;
 
 /// Runs the command.
 pub(crate) fn run(args: &LoadArgs) -> Result<(), Failure> {
@@ -40,6 +42,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), Failure> {
         LoadCommand::App(args) => app(args),
         LoadCommand::Null(args) => null(args, Transport::Tcp),
         LoadCommand::Udp(args) => null(args, Transport::Udp),
+        LoadCommand::Combine(args) => combine::run(args),
         LoadCommand::Serve(args) => serve::run(args),
         LoadCommand::Workload { name } => keyvalue::print(name),
     }
@@ -172,11 +175,11 @@ fn load(
         output::write_json(path, &result)?; // first: a closed standard output must not lose it
     }
     output::say(&text::report(&result));
-    conclude(flags, &result)
+    conclude(&flags.fail_if, &result)
 }
 
-fn conclude(flags: &RunFlags, result: &LoadResult) -> Result<(), Failure> {
-    let failures = flags.fail_if.iter().filter_map(|threshold| threshold.failure(result));
+fn conclude(fail_if: &[Threshold], result: &LoadResult) -> Result<(), Failure> {
+    let failures = fail_if.iter().filter_map(|threshold| threshold.failure(result));
     let failures: Vec<String> = failures.collect();
     if !failures.is_empty() {
         return Err(Failure::failed(format!("--fail-if {}", failures.join("; "))));

@@ -103,7 +103,8 @@ fn arrivals(result: &LoadResult) -> String {
     if result.asked.arrivals != "poisson" || result.asked.pipelined {
         return String::new();
     }
-    let failed = result.warnings.iter().any(|doubt| matches!(doubt, Doubt::NotPoisson { .. }));
+    let failed =
+        result.warnings.iter().any(|doubt| matches!(doubt.reason(), Doubt::NotPoisson { .. }));
     format!(
         "sent as a Poisson process, over all and on each of {} connections: {} (p = {:.2})\n",
         lowest.connections_tested,
@@ -118,7 +119,8 @@ fn clients(result: &LoadResult) -> Table {
     let mut row = |name: String, times: &Percentiles, sent: String, busy: String| {
         table.row(std::iter::once(name).chain(cells(times)).chain([sent, busy]));
     };
-    for (number, client) in result.per_client.iter().enumerate() {
+    for client in &result.per_client {
+        let number = client.number;
         let busy = format!("{:.0} %", client.busy_share * 100.0);
         row(format!("client {number}"), &client.latency_us, client.counts.sent.to_string(), busy);
     }
