@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   robinhood testbed serve --listen 127.0.0.1:7000                       until Ctrl-C, then a summary
   robinhood workload generate demo --duration 60s --output demo.rht     requests for it
-  robinhood load app --target 127.0.0.1:7000 --trace demo.rht --rate 600/s --duration 60s";
+  robinhood load app --target 127.0.0.1:7000 --trace demo.rht --rate 600/s --duration 60s --connections 200 --sleep";
 
 /// `robinhood testbed`
 #[derive(Debug, Args)]
@@ -118,7 +118,7 @@ fn failure(error: ExperimentError) -> Failure {
     }
 }
 
-/// What was served, in three lines.
+/// What was served, and where that must be doubted.
 fn summary(front: &Front, slo: Nanos) -> String {
     let stack = front.stack();
     stack.settle();
@@ -129,7 +129,7 @@ fn summary(front: &Front, slo: Nanos) -> String {
     let hits: u64 = view.backends.iter().map(|backend| backend.totals.hits).sum();
     let whole = view.slo.iter().filter(|window| window.whole);
     let missed = whole.clone().filter(|window| window.p99_ms > slo.as_millis_f64()).count();
-    format!(
+    let mut text = format!(
         "{} requests over {} connections: {} completed, {} failed, {} timed out, {} unfinished; {} lines not served\n\
          latency P50 {}, P99 {}; {} queries, {hits} hits, {} moved\n\
          violations: P99 above {slo} in {missed} of {} windows\n",
@@ -145,5 +145,9 @@ fn summary(front: &Front, slo: Nanos) -> String {
         view.queries.asked,
         view.bytes_moved,
         whole.count(),
-    )
+    );
+    for doubt in view.doubts() {
+        text.push_str(&format!("doubt: {doubt}\n"));
+    }
+    text
 }

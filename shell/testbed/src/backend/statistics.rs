@@ -46,6 +46,11 @@ pub struct BackendStatistics {
 }
 
 impl BackendStatistics {
+    /// Batches that were served to their end.
+    pub const fn batches(&self) -> u64 {
+        self.answered + self.given_up + self.failed
+    }
+
     /// Share of the servers' time that was in use between `earlier` and now, 0 to 1; 0 for no time.
     pub fn utilisation_since(&self, earlier: &Self) -> f64 {
         let available = self.at.since(earlier.at).0 as f64 * self.servers as f64;

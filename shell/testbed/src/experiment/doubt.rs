@@ -81,6 +81,18 @@ impl Doubt {
                 | Self::Unfinished { .. }
         )
     }
+
+    /// Whether real work made a backend slow: so many of its batches outlasted the limit.
+    pub(crate) fn over_limit(
+        stack: &str,
+        backend: &BackendName,
+        over_limit: u64,
+        batches: u64,
+    ) -> Option<Self> {
+        let share = over_limit as f64 / batches.max(1) as f64;
+        let (stack, backend) = (stack.to_owned(), backend.clone());
+        (share > OVER_LIMIT_SHARE_MAX).then_some(Self::OverLimit { stack, backend, share })
+    }
 }
 
 impl fmt::Display for Doubt {
@@ -143,11 +155,7 @@ pub(super) fn of(
             doubts.push(Doubt::Unfinished { stack: name.clone(), requests: stack.unfinished });
         }
         for (backend, seen) in &stack.backends {
-            let share = seen.over_limit as f64 / seen.batches.max(1) as f64;
-            if share > OVER_LIMIT_SHARE_MAX {
-                let (stack, backend) = (name.clone(), backend.clone());
-                doubts.push(Doubt::OverLimit { stack, backend, share });
-            }
+            doubts.extend(Doubt::over_limit(name, backend, seen.over_limit, seen.batches));
         }
     }
     if setting.smallest_catalogue_to_budget <= 1.0 {

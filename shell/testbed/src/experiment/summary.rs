@@ -284,7 +284,7 @@ fn backend_summary(view: &BackendView) -> BackendSummary {
         limit: view.limit,
         used: view.used,
         utilisation: seen.utilisation_since(&start),
-        batches: seen.answered + seen.given_up + seen.failed,
+        batches: seen.batches(),
         refused: seen.refused,
         over_limit: seen.over_limit,
         work_us_per_key: (seen.keys > 0).then(|| seen.work.as_micros_f64() / seen.keys as f64),

@@ -120,6 +120,7 @@ fn the_load_tester_gets_an_answer_to_every_request_of_a_trace_and_both_sides_cou
         priority: Priority::Usual,
         warm_up: WarmUp::Fixed(Nanos::ZERO),
         duration: Nanos::from_secs(60), // due times end before
+        start_at: None,
     };
     let report = run.execute(&AtomicBool::new(false), |_| {}).unwrap();
     let outcome = &report.clients[0].outcome;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{BackendTotals, QueryCounts, SloPoint, Stack};
 use crate::backend::BackendStatistics;
+use crate::experiment::Doubt;
 
 /// A stack at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -61,6 +62,17 @@ pub struct BackendView {
     pub oldest: Option<Nanos>,
     /// Queue and servers.
     pub servers: BackendStatistics,
+}
+
+impl StackView {
+    /// The backends that real work has made slow, and not their limits: the machine was the bottleneck.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let doubt = |backend: &BackendView| {
+            let seen = &backend.servers;
+            Doubt::over_limit(&self.name, &backend.name, seen.over_limit, seen.batches())
+        };
+        self.backends.iter().filter_map(doubt).collect()
+    }
 }
 
 pub(super) fn of(stack: &Stack) -> StackView {
