@@ -30,13 +30,13 @@ pub(crate) struct Chart<'a> {
     pub(crate) curves: Vec<Curve<'a>>,
 }
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 420.0;
-const LEFT: f64 = 64.0;
+pub(crate) const WIDTH: f64 = 960.0;
+pub(crate) const HEIGHT: f64 = 420.0;
+pub(crate) const LEFT: f64 = 64.0;
 const RIGHT: f64 = 112.0;
-const TOP: f64 = 76.0;
-const BOTTOM: f64 = 48.0;
-const COLOURS: [&str; 4] = ["#d55e00", "#0072b2", "#009e73", "#cc79a7"];
+pub(crate) const TOP: f64 = 76.0;
+pub(crate) const BOTTOM: f64 = 48.0;
+pub(crate) const COLOURS: [&str; 4] = ["#d55e00", "#0072b2", "#009e73", "#cc79a7"];
 const STYLE: &str = "\
 text{font-family:system-ui,sans-serif;font-size:13px;fill:#333}\
 .title{font-size:18px;font-weight:600}.grid{stroke:#ddd;stroke-width:1}.rule{stroke:#555;stroke-dasharray:6 4}\
@@ -47,15 +47,7 @@ impl Chart<'_> {
     /// The picture as the text of an SVG file.
     pub(crate) fn render(&self) -> String {
         let mut svg = String::new();
-        let _ = write!(
-            svg,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\
-             <style>{STYLE}</style><rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\
-             <text class=\"title\" x=\"{LEFT}\" y=\"28\">{}</text><text x=\"{LEFT}\" y=\"50\">{}</text>",
-            escape(self.title),
-            escape(self.title),
-            escape(&self.subtitle)
-        );
+        open(&mut svg, self.title, &self.subtitle);
         let top = self.y_top();
         self.spans(&mut svg);
         self.axes(&mut svg, top);
@@ -96,16 +88,7 @@ impl Chart<'_> {
         let step = round_step(top / 5.0);
         let mut value = 0.0;
         while value <= top {
-            let y = y(value, top);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                y + 4.0,
-                number(value)
-            );
+            grid_line(svg, WIDTH - RIGHT, y(value, top), value);
             value += step;
         }
         let step = round_step(self.duration_s / 8.0);
@@ -120,12 +103,7 @@ impl Chart<'_> {
             );
             seconds += step;
         }
-        let _ = write!(
-            svg,
-            "<text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            (TOP + HEIGHT - BOTTOM) / 2.0,
-            escape(self.y_label)
-        );
+        label_of_values(svg, self.y_label);
     }
 
     fn rule(&self, svg: &mut String, top: f64) {
@@ -175,12 +153,46 @@ impl Chart<'_> {
     }
 }
 
+/// The beginning of every picture: its size, its style, its title and a line under it.
+pub(crate) fn open(svg: &mut String, title: &str, subtitle: &str) {
+    let _ = write!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{0}\">\
+         <style>{STYLE}</style><rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\
+         <text class=\"title\" x=\"{LEFT}\" y=\"28\">{0}</text><text x=\"{LEFT}\" y=\"50\">{1}</text>",
+        escape(title),
+        escape(subtitle)
+    );
+}
+
+/// A line across the picture at height `y`, with its value at the left.
+pub(crate) fn grid_line(svg: &mut String, right: f64, y: f64, value: f64) {
+    let _ = write!(
+        svg,
+        "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+        LEFT - 8.0,
+        y + 4.0,
+        number(value)
+    );
+}
+
+/// What the values at the left are.
+pub(crate) fn label_of_values(svg: &mut String, label: &str) {
+    let _ = write!(
+        svg,
+        "<text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        (TOP + HEIGHT - BOTTOM) / 2.0,
+        escape(label)
+    );
+}
+
 fn y(value: f64, top: f64) -> f64 {
     HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value / top).clamp(0.0, 1.0)
 }
 
 /// The next of 1, 2, 5, 10, ... at or above `raw`.
-fn round_step(raw: f64) -> f64 {
+pub(crate) fn round_step(raw: f64) -> f64 {
     let magnitude = 10f64.powf(raw.max(1e-9).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * magnitude);
     steps.into_iter().find(|step| *step >= raw).unwrap_or(steps[3])
@@ -190,7 +202,7 @@ fn number(value: f64) -> String {
     if value.fract().abs() < 1e-9 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

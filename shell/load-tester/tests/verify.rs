@@ -9,7 +9,7 @@ use robinhood_load_tester::protocol::{Kind, Request, Transport};
 use robinhood_load_tester::protocols::null::Null;
 use robinhood_load_tester::run::{ClientSetup, Run, WarmUp};
 use robinhood_load_tester::verify::capture::{CaptureConfig, CaptureError};
-use robinhood_load_tester::verify::offsets::{From, Offsets};
+use robinhood_load_tester::verify::offsets::{Clocking, Offsets};
 use robinhood_load_tester::verify::{Measured, Sides, VerifyError, measure};
 use robinhood_load_tester::{NullServer, NullServerConfig, Priority, Speaks};
 use robinhood_stats::{Bytes, Instant, Nanos};
@@ -25,7 +25,9 @@ impl Source for Calls {
 const DURATION: Nanos = Nanos::from_secs(1);
 
 fn run(server: &NullServer, gap: Nanos, planted_delay: Nanos) -> Run {
-    let config = ClientConfig { planted_delay, records_max: 20_000, ..ClientConfig::default() };
+    let timeout = Nanos::from_secs(60); // also on a machine that is busy with other things
+    let config =
+        ClientConfig { planted_delay, timeout, records_max: 20_000, ..ClientConfig::default() };
     Run {
         target: server.target().clone(),
         clients: vec![ClientSetup {
@@ -91,7 +93,7 @@ fn every_request_is_in_the_capture_and_a_planted_delay_is_found() {
         assert!(measured.samples.iter().all(in_order));
         let sides = Sides::of(&measured);
         assert_eq!((sides.disordered, sides.send.count()), (0, 200));
-        Offsets::estimate(&measured.samples, From::Send, [0.0; 4], 1).unwrap()
+        Offsets::estimate(&measured.samples, Clocking::Send, [0.0; 4], 1).unwrap()
     });
     let found = delayed.less(&plain)[0];
     assert!(found.ns >= 1.9e6 && found.high_ns >= planted.0 as f64, "{found:?}");

@@ -8,6 +8,7 @@ use robinhood_load_tester::{Instance, Priority, Target};
 use robinhood_stats::{Nanos, Rate};
 
 use super::thresholds::Threshold;
+use super::verify::VerifyArgs;
 use crate::values;
 
 const EXAMPLES: &str = "\
@@ -49,6 +50,8 @@ pub(crate) enum LoadCommand {
     },
     /// One result from those of several instances
     Combine(CombineArgs),
+    /// Our times beside those of a packet capture, at two loads
+    Verify(Box<VerifyArgs>),
     /// A server to load: every request is answered, at once or after a fixed service time
     Serve(ServeArgs),
 }

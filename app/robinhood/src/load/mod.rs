@@ -7,6 +7,7 @@ mod serve;
 mod setup;
 mod text;
 mod thresholds;
+mod verify;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), Failure> {
         LoadCommand::Null(args) => null(args, Transport::Tcp),
         LoadCommand::Udp(args) => null(args, Transport::Udp),
         LoadCommand::Combine(args) => combine::run(args),
+        LoadCommand::Verify(args) => verify::run(args),
         LoadCommand::Serve(args) => serve::run(args),
         LoadCommand::Workload { name } => keyvalue::print(name),
     }

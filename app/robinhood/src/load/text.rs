@@ -53,7 +53,7 @@ fn cells(times: &Percentiles) -> impl Iterator<Item = String> {
 }
 
 /// Three digits that matter, at most two after the point.
-fn micros(value: Option<f64>) -> String {
+pub(super) fn micros(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(us) if us >= 100.0 => format!("{us:.0}"),

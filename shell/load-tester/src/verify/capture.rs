@@ -186,7 +186,11 @@ impl Capture {
     }
 }
 
-fn check_ring(requests: u64, ring: Bytes) -> Result<(), CaptureError> {
+/// Whether a ring of this size holds so many requests with their answers.
+///
+/// # Errors
+/// When it does not: with the size that would.
+pub fn check_ring(requests: u64, ring: Bytes) -> Result<(), CaptureError> {
     if requests <= CaptureConfig::requests_max(ring) {
         return Ok(());
     }

@@ -9,6 +9,7 @@ pub mod clocks;
 pub mod matching;
 pub mod offsets;
 pub mod pcap;
+pub mod server;
 mod tcpdump;
 
 use std::sync::atomic::AtomicBool;
@@ -149,6 +150,7 @@ fn sample(record: &RequestRecord, connections: &Connections, clock: &ClockMap) -
         request_on_wire: clock.to_run(request_ns),
         answer_on_wire: clock.to_run(answer_ns),
         received: record.received,
+        kernel_service: record.kernel_service,
     })
 }
 

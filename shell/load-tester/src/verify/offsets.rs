@@ -37,15 +37,31 @@ pub struct Sample {
     pub answer_on_wire: Instant,
     /// When our client had the answer.
     pub received: Instant,
+    /// The time between both by the kernel's stamps, where the client asked for them and got them.
+    pub kernel_service: Option<Nanos>,
 }
 
-/// Where our times begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// At the send.
+/// Which of our times are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clocking {
+    /// From the send to the receipt of the answer.
     Send,
-    /// At the due time.
+    /// From the due time to the receipt of the answer.
     Due,
+    /// By the kernel's stamps. Requests without them are left out on both sides.
+    Kernel,
+}
+
+impl Clocking {
+    /// Our time for a request.
+    fn time_of(self, sample: &Sample) -> Option<Nanos> {
+        match self {
+            Self::Send => Some(sample.received.since(sample.sent)),
+            Self::Due => Some(sample.received.since(sample.due)),
+            Self::Kernel => sample.kernel_service,
+        }
+    }
 }
 
 /// An estimate with its 95 % interval, in nanoseconds.
@@ -75,11 +91,12 @@ pub struct Point {
 }
 
 /// Offsets of one run, with the resampled values that differences need.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize)]
 pub struct Offsets {
     /// By percentile, those of [`QUANTILES`] for which there are enough requests.
     pub points: Vec<Point>,
     /// By resample: the offset of every point.
+    #[serde(skip)]
     resampled: Vec<Vec<f64>>,
 }
 
@@ -109,49 +126,46 @@ impl Offsets {
     /// When there are too few requests, or they cover too little of the run.
     pub fn estimate(
         samples: &[Sample],
-        from: From,
+        clocking: Clocking,
         floors_ns: [f64; QUANTILES.len()],
         seed: u64,
     ) -> Result<Self, OffsetsError> {
-        let count = samples.len() as u64;
+        let timed = |sample: &Sample| clocking.time_of(sample).map(|time| (*sample, time));
+        let timed: Vec<(Sample, Nanos)> = samples.iter().filter_map(timed).collect();
+        let count = timed.len() as u64;
         let enough = |quantile: &&f64| samples_needed(**quantile, CONFIDENCE) <= count;
         let quantiles: Vec<f64> = QUANTILES.iter().take_while(enough).copied().collect();
         if quantiles.is_empty() {
-            return Err(OffsetsError::TooFew { samples: samples.len() });
+            return Err(OffsetsError::TooFew { samples: timed.len() });
         }
-        let blocks = Blocks::new(samples);
+        let blocks = Blocks::new(&timed);
         if blocks.filled.len() < BLOCKS_MIN {
             return Err(OffsetsError::TooUneven { blocks: blocks.filled.len() });
         }
-        let begins = |sample: &Sample| if from == From::Due { sample.due } else { sample.sent };
-        let ours = Sorted::new(samples, &blocks, |sample| sample.received.since(begins(sample)));
-        let capture = Sorted::new(samples, &blocks, |sample| {
+        let ours = Sorted::new(&timed, &blocks, |&(_, ours)| ours);
+        let capture = Sorted::new(&timed, &blocks, |(sample, _)| {
             sample.answer_on_wire.since(sample.request_on_wire)
         });
-        let offsets = |weights: &[u32]| -> Vec<f64> {
-            let pairs = ours
-                .quantiles(&quantiles, weights)
-                .into_iter()
-                .zip(capture.quantiles(&quantiles, weights));
-            let off = |((ours, capture), floor)| ours as f64 - capture as f64 - floor;
-            pairs.zip(floors_ns).map(off).collect()
+        let pairs = |weights: &[u32]| {
+            let ours = ours.quantiles(&quantiles, weights);
+            ours.into_iter().zip(capture.quantiles(&quantiles, weights))
         };
+        let offset = |((ours, capture), floor)| ours as f64 - capture as f64 - floor;
+        let offsets = |weights: &[u32]| pairs(weights).zip(floors_ns).map(offset).collect();
         let resampled: Vec<Vec<f64>> =
             (0..RESAMPLES).map(|resample| offsets(&blocks.drawn(seed, resample))).collect();
-        let once = vec![1; BLOCKS];
-        let (all, ours, capture) = (
-            offsets(&once),
-            ours.quantiles(&quantiles, &once),
-            capture.quantiles(&quantiles, &once),
-        );
-        let point = |place: usize| Point {
-            quantile: quantiles[place],
-            ours_ns: ours[place],
-            capture_ns: capture[place],
-            floor_ns: floors_ns[place],
-            offset: Estimate::new(all[place], resampled.iter().map(|values| values[place])),
+        let points = quantiles.iter().zip(pairs(&[1; BLOCKS])).zip(floors_ns).enumerate();
+        let point = |(place, ((&quantile, (ours_ns, capture_ns)), floor_ns))| Point {
+            quantile,
+            ours_ns,
+            capture_ns,
+            floor_ns,
+            offset: Estimate::new(
+                offset(((ours_ns, capture_ns), floor_ns)),
+                resampled.iter().map(|values| values[place]),
+            ),
         };
-        Ok(Self { points: (0..quantiles.len()).map(point).collect(), resampled })
+        Ok(Self { points: points.map(point).collect(), resampled })
     }
 
     /// By percentile that both have: the offset here less the offset there. The two runs are independent.
@@ -204,12 +218,12 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(samples: &[Sample]) -> Self {
-        let due = || samples.iter().map(|sample| sample.due);
+    fn new(samples: &[(Sample, Nanos)]) -> Self {
+        let due = || samples.iter().map(|(sample, _)| sample.due);
         let (first, last) = (due().min().unwrap_or_default(), due().max().unwrap_or_default());
         let block_ns = (last.since(first).0 + 1) as f64 / BLOCKS as f64;
         let mut blocks = Self { first, block_ns, filled: Vec::new() };
-        blocks.filled = samples.iter().map(|sample| blocks.of(sample)).collect();
+        blocks.filled = samples.iter().map(|(sample, _)| blocks.of(sample)).collect();
         blocks.filled.sort_unstable();
         blocks.filled.dedup();
         blocks
@@ -239,11 +253,15 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn new(samples: &[Sample], blocks: &Blocks, time: impl Fn(&Sample) -> Nanos) -> Self {
+    fn new(
+        samples: &[(Sample, Nanos)],
+        blocks: &Blocks,
+        time: impl Fn(&(Sample, Nanos)) -> Nanos,
+    ) -> Self {
         let mut counts = [0; BLOCKS];
         let mut times: Vec<(u64, u8)> = Vec::with_capacity(samples.len());
         for sample in samples {
-            let block = blocks.of(sample);
+            let block = blocks.of(&sample.0);
             counts[block] += 1;
             times
                 .push((time(sample).0, u8::try_from(block).expect("there are at most 256 blocks")));
