@@ -7,6 +7,7 @@ mod interrupt;
 #[cfg(target_os = "linux")]
 mod load;
 mod output;
+mod screen;
 mod simulate;
 mod svg;
 mod table;

@@ -12,7 +12,8 @@ use robinhood_stats::clients::{ClientsVerdict, DisagreementTest};
 use crate::doubt::{self, Doubt};
 use crate::engine::account::Account;
 use crate::instance::{INSTANCES_MAX, Instance};
-use crate::result::{Asked, CELLS_MAX, ClientResult, Histograms, LoadResult, floor};
+use crate::lateness_floor::LatenessFloor;
+use crate::result::{Asked, CELLS_MAX, ClientResult, Histograms, LoadResult};
 use crate::summary::{Counts, Percentiles, mean, median};
 
 /// Instances whose starts differ by more than this part of the measured time did not start together.
@@ -112,7 +113,7 @@ pub fn combine(mut parts: Vec<Part>) -> Result<LoadResult, CombineError> {
         combined_from: parts.iter().map(|part| part.name.clone()).collect(),
         rate_due_per_s,
         rate_reached_per_s: sum(|result| result.rate_reached_per_s),
-        lateness_floor_us: floor(
+        lateness_floor_us: LatenessFloor::percentiles_us(
             rate_due_per_s / per_client.len() as f64,
             time_per_request_us.map(|us| us / 1e6),
         ),

@@ -38,6 +38,9 @@ pub mod doubt;
 pub mod engine;
 pub mod instance;
 #[cfg(target_os = "linux")]
+pub mod intervals;
+pub mod lateness_floor;
+#[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 pub mod null_server;

@@ -4,7 +4,6 @@
 //! per client and then combined (Treadmill, ISCA'16, section III.B: merging first lets one odd client decide the tail); those of
 //! all requests together stand beside.
 
-use robinhood_queueing::{Load, Mdc};
 use robinhood_stats::arrival_test::{ArrivalTest, ArrivalVerdict};
 use robinhood_stats::clients::{ClientsVerdict, DisagreementTest};
 use robinhood_stats::steady::{Growth, GrowthTest};
@@ -18,6 +17,8 @@ use crate::engine::busy::Doing;
 use crate::engine::client::Ended;
 use crate::engine::slot::Slot;
 use crate::instance::Instance;
+use crate::intervals::Intervals;
+use crate::lateness_floor::LatenessFloor;
 use crate::run::{ClientReport, RunReport};
 use crate::summary::{Counts, Percentiles, mean, median};
 use crate::thread::ThreadSetup;
@@ -132,6 +133,8 @@ pub struct LoadResult {
     /// End less due time, what a user sees. Requests without answer stand above all answers: a percentile that falls on one is null, and so is
     /// one for which there are too few requests.
     pub latency_us: Percentiles,
+    /// Where those percentiles may lie, as the parts of the run differ; empty for combined results.
+    pub latency_us_interval: Intervals,
     /// End less send, what the server and the network did. Over answers.
     pub service_us: Percentiles,
     /// Between request and answer by the kernel's clock; null when not asked for.
@@ -190,10 +193,7 @@ impl LoadResult {
     pub fn new(asked: Asked, run: &RunReport) -> Self {
         let reports = run.clients.as_slice();
         assert!(!reports.is_empty(), "a run has a client");
-        let mut all = Account::new();
-        for report in reports {
-            all.merge(&report.outcome.account);
-        }
+        let all = run.account();
         let slots = SlotLatencies::of(run);
         let first = asked.instance.first_client(reports.len() as u32);
         let per_client: Vec<_> = (first..)
@@ -216,7 +216,7 @@ impl LoadResult {
         let mut result = Self {
             rate_due_per_s: per_s(all.counts.scheduled, measured_s),
             rate_reached_per_s: per_s(all.counts.sent, sending_s),
-            lateness_floor_us: floor(
+            lateness_floor_us: LatenessFloor::percentiles_us(
                 per_s(all.counts.scheduled, measured_s) / reports.len() as f64,
                 time_per_request,
             ),
@@ -243,6 +243,8 @@ impl LoadResult {
             per_client,
             ..Self::of_account(&all, asked)
         };
+        let slots = measured_slots(run, &run.course());
+        result.latency_us_interval = Intervals::new(&slots, &result.latency_us);
         result.warnings = doubt::doubts(&result);
         result.valid = !result.warnings.iter().any(Doubt::invalidates);
         result
@@ -261,6 +263,7 @@ impl LoadResult {
             rate_due_per_s: 0.0,
             rate_reached_per_s: 0.0,
             latency_us: Percentiles::among(&all.latency, all.unanswered()),
+            latency_us_interval: Intervals::default(),
             service_us: Percentiles::among(&all.service, 0),
             kernel_service_us: Percentiles::among(&all.kernel_service, 0),
             lateness_us: Percentiles::among(&all.lateness, 0),
@@ -336,23 +339,6 @@ fn time_per_request(reports: &[ClientReport]) -> Option<f64> {
         sent += report.outcome.account.counts.sent;
     }
     (sent > 0).then(|| at_work / sent as f64)
-}
-
-/// Lateness of a client with a perfect timer at this rate.
-pub(crate) fn floor(rate_per_s: f64, time_per_request_s: Option<f64>) -> Percentiles {
-    let Some(time) = time_per_request_s else { return Percentiles::default() };
-    let Some(queue) = Load::new(1, rate_per_s * time).ok().and_then(|load| Mdc::new(load).ok())
-    else {
-        return Percentiles::default(); // busier than a queue can be: no steady state
-    };
-    let wait_us = |p: f64| Some(queue.wait_quantile(p) * time * 1e6);
-    Percentiles {
-        p50: wait_us(0.5),
-        p90: wait_us(0.9),
-        p99: wait_us(0.99),
-        p99_9: wait_us(0.999),
-        max: None,
-    }
 }
 
 /// Slots of a course that lie in the measured part.

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -16,9 +16,10 @@ use robinhood_stats::{Instant, Nanos};
 use crate::clock::RunClock;
 use crate::course::{self, Course};
 use crate::cpu::StealMeter;
+use crate::engine::account::Account;
 use crate::engine::client::{ClientConfig, ClientOutcome, DueTimes, Shared, Source};
-use crate::engine::slot::{Phases, Slot, Slots};
-use crate::launch::{Finished, Launch};
+use crate::engine::slot::Slot;
+use crate::launch::{self, Connected, Finished};
 use crate::protocol::Protocol;
 use crate::target::Target;
 use crate::thread::{Priority, ThreadSetup};
@@ -113,7 +114,16 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// All clients together.
+    /// Counts and times of all clients together.
+    pub fn account(&self) -> Account {
+        let mut all = Account::new();
+        for client in &self.clients {
+            all.merge(&client.outcome.account);
+        }
+        all
+    }
+
+    /// The course of all clients together.
     ///
     /// # Panics
     /// When there is no client.
@@ -186,49 +196,14 @@ impl Run {
         mut watch: impl FnMut(&Progress),
     ) -> Result<RunReport, RunError> {
         let clock = RunClock::start();
-        let (ready, is_ready) = mpsc::channel();
-        let mut starts = Vec::new();
-        let mut launched = Vec::new();
-        for setup in self.clients {
-            let slot = setup.config.slot;
-            let shared = Arc::new(Shared {
-                stop: AtomicBool::new(false),
-                in_flight: AtomicU64::new(0),
-                phases: Phases::new(Instant(u64::MAX), Instant(u64::MAX)),
-                slots: Slots::default(),
-            });
-            let (start, started) = mpsc::channel();
-            let thread =
-                Launch { target: self.target.clone(), priority: self.priority, clock, setup }
-                    .spawn(Arc::clone(&shared), ready.clone(), started)
-                    .map_err(RunError::Client)?;
-            starts.push(start);
-            launched.push((shared, thread, slot));
-        }
-        drop(ready);
-        let target = &self.target;
-        for opened in is_ready.iter().take(launched.len()) {
-            opened.map_err(|error| RunError::Connect { target: target.clone(), error })?;
-        }
+        let connected = launch::connect(&self.target, self.priority, clock, self.clients)?;
         let (start, started_at) = appointed(self.start_at, clock)?;
         wait_for(start, clock, stop);
-        let slots_max = course::slots_max(launched.len());
-        let mut workers: Vec<Worker> = launched
-            .into_iter()
-            .map(|(shared, thread, slot)| Worker {
-                shared,
-                thread,
-                is_over: false,
-                course: Course::new(start, slot, slots_max),
-                fresh: VecDeque::new(),
-            })
-            .collect();
+        let slots_max = course::slots_max(connected.len());
         let mut plan = PhasePlan::new(start, self.warm_up, self.duration);
-        plan.tell(&workers);
+        let begin = |client| Worker::begin(client, start, plan.measured, slots_max);
         let steal = StealMeter::start();
-        for sender in starts {
-            _ = sender.send(start); // a client that panicked is seen when it is joined
-        }
+        let mut workers: Vec<Worker> = connected.into_iter().map(begin).collect();
         watch_until_over(&mut workers, stop, |workers| {
             let in_flight =
                 workers.iter().map(|worker| worker.shared.in_flight.load(Ordering::Relaxed)).sum();
@@ -367,6 +342,23 @@ fn closed_by_all(workers: &mut [Worker]) -> Vec<Slot> {
 }
 
 impl Worker {
+    fn begin(
+        client: Connected,
+        start: Instant,
+        measured: (Instant, Instant),
+        slots_max: usize,
+    ) -> Self {
+        client.shared.phases.set(measured.0, measured.1);
+        _ = client.start.send(start); // a client that panicked is seen when it is joined
+        Self {
+            shared: client.shared,
+            thread: client.thread,
+            is_over: false,
+            course: Course::new(start, client.slot, slots_max),
+            fresh: VecDeque::new(),
+        }
+    }
+
     fn collect(&mut self) {
         self.is_over = self.thread.is_finished(); // asked first: a client closes its last slot before it ends
         for slot in self.shared.slots.take() {

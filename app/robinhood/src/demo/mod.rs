@@ -2,7 +2,6 @@
 
 mod frame;
 mod report;
-mod screen;
 mod view;
 
 use std::fs::File;
@@ -20,8 +19,8 @@ use robinhood_workload::{Record, TraceFormat, TraceRecords, TraceSpeed};
 
 use crate::cli::DemoArgs;
 use crate::failure::Failure;
+use crate::screen::Screen;
 use crate::{interrupt, output};
-use screen::Screen;
 
 /// The name of the first stack, which sets the objective.
 const REFERENCE: &str = "shared";
@@ -185,7 +184,8 @@ fn watch(
             experiment.stop();
         }
         if let Some(screen) = &mut screen {
-            screen.draw(&frame::of(&experiment.view(), args.seed));
+            let frame = frame::of(&experiment.view(), args.seed);
+            screen.draw(|canvas, colour| view::draw(canvas, &frame, colour));
         }
     }
 }

@@ -5,7 +5,7 @@ use robinhood_testbed::{Experiment, StackSummary, Summary};
 use robinhood_workload::Capacity;
 use serde::Serialize;
 
-use crate::svg::{Chart, Curve, Span};
+use crate::svg::{Across, Chart, Curve, Span, Upright};
 use crate::table::Table;
 
 /// The JSON document.
@@ -176,7 +176,8 @@ pub(crate) fn picture(
             summary.setting.time_scale
         ),
         y_label: "P99, ms",
-        duration_s: summary.setting.seconds,
+        across: Across::Seconds(summary.setting.seconds),
+        upright: Upright::Linear,
         rule: summary.objective_ms.map(|ms| (ms, format!("objective {ms:.0} ms"))),
         spans: spans(experiment, summary.setting.seconds),
         curves: vec![curve(first), curve(second)],

@@ -213,6 +213,15 @@ pub(crate) struct RunFlags {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write latencies and lateness by second as a log for the HdrHistogram tools
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hdr_log: Option<PathBuf>,
+    /// Write a report with charts as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Draw nothing on the terminal while the run lasts
+    #[arg(long)]
+    pub(crate) no_view: bool,
     /// Fail (exit 1) when this holds, as in 'p99>1ms', 'lateness.p99.9>50us', 'unanswered>0.1%' or 'rate<19000/s'; may be given again
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Threshold>,

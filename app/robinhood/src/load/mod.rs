@@ -2,7 +2,11 @@
 
 mod args;
 mod combine;
+mod hdr_log;
+mod html;
 mod keyvalue;
+mod live;
+mod outputs;
 mod serve;
 mod setup;
 mod text;
@@ -167,15 +171,11 @@ fn load(
     flags: &RunFlags,
     plan: impl FnOnce(&AtomicBool) -> Result<Plan, Failure>,
 ) -> Result<(), Failure> {
-    if let Some(path) = &flags.json {
-        output::check_writable(path)?;
-    }
+    outputs::check(flags)?;
     setup::start_at(flags)?; // before minutes are spent on filling a server
     let stop = interrupt::stop_flag()?;
-    let result = setup::execute(flags, &plan(stop)?, stop)?;
-    if let Some(path) = &flags.json {
-        output::write_json(path, &result)?; // first: a closed standard output must not lose it
-    }
+    let (result, run) = setup::execute(flags, &plan(stop)?, stop)?;
+    outputs::write(flags, &result, &run)?; // first: a closed standard output must not lose them
     output::say(&text::report(&result));
     conclude(&flags.fail_if, &result)
 }

@@ -7,11 +7,12 @@ use robinhood_load_tester::Target;
 use robinhood_load_tester::engine::client::{ClientConfig, Source};
 use robinhood_load_tester::protocol::Protocol;
 use robinhood_load_tester::result::{Asked, LoadResult};
-use robinhood_load_tester::run::{ClientSetup, Run, WarmUp};
+use robinhood_load_tester::run::{ClientSetup, Progress, Run, RunReport, WarmUp};
 use robinhood_stats::{Nanos, Rate};
 use robinhood_workload::{ArrivalTimes, Arrivals};
 
 use super::args::{Processors, RunFlags, WarmUpFlag};
+use super::live::LiveView;
 use crate::failure::Failure;
 
 /// What the protocol decides; each function is given the number of a client.
@@ -30,11 +31,18 @@ pub(crate) fn execute(
     flags: &RunFlags,
     plan: &Plan,
     stop: &AtomicBool,
-) -> Result<LoadResult, Failure> {
+) -> Result<(LoadResult, RunReport), Failure> {
     let (asked, run) = prepare(flags, plan)?;
     announce(flags, &asked);
-    let report = run.execute(stop, |_| {}).map_err(Failure::failed)?;
-    Ok(LoadResult::new(asked, &report))
+    let mut view = (!flags.no_view).then(|| LiveView::new(asked.clone()));
+    let watch = |progress: &Progress| {
+        if let Some(view) = &mut view {
+            view.handle_progress(progress, stop);
+        }
+    };
+    let report = run.execute(stop, watch).map_err(Failure::failed)?;
+    drop(view); // the terminal is given back before anything is printed
+    Ok((LoadResult::new(asked, &report), report))
 }
 
 /// A run that can be made, and what it is, for its result.

@@ -2,6 +2,7 @@
 
 use robinhood_load_tester::Percentiles;
 use robinhood_load_tester::doubt::Doubt;
+use robinhood_load_tester::intervals::Intervals;
 use robinhood_load_tester::result::LoadResult;
 
 use crate::table::Table;
@@ -20,6 +21,7 @@ pub(crate) fn report(result: &LoadResult) -> String {
         text.push('\n');
     }
     text += &times(result).render();
+    text += &about_intervals(&result.latency_us_interval);
     text += "latency counts from the moment a request was due, what a user sees; service from the moment it was sent\n\n";
     text += &counts(result);
     if result.per_client.len() > 1 {
@@ -29,31 +31,57 @@ pub(crate) fn report(result: &LoadResult) -> String {
     text
 }
 
+/// What a reader must know of the intervals.
+fn about_intervals(found: &Intervals) -> String {
+    let mut text = String::new();
+    for reason in &found.missing {
+        text += &format!("no interval: {reason}\n");
+    }
+    if !found.correlated.is_empty() {
+        text += &format!(
+            "too short, for the parts of the run resemble their neighbours: the interval of {}; run longer\n",
+            found.correlated.join(", ").replace('_', ".")
+        );
+    }
+    text
+}
+
 const POINTS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
 fn times(result: &LoadResult) -> Table {
     let mut table = Table::new(std::iter::once("microseconds").chain(POINTS));
-    let mut row = |name: &str, times: &Percentiles| {
-        table.row(std::iter::once(name.to_owned()).chain(cells(times)));
+    let mut row = |name: &str, cells: [String; 5]| {
+        table.row(std::iter::once(name.to_owned()).chain(cells));
     };
-    row("latency", &result.latency_us);
-    row("service", &result.service_us);
-    if result.kernel_service_us.max.is_some() {
-        row("service by the kernel", &result.kernel_service_us);
+    row("latency", cells(&result.latency_us));
+    if !result.latency_us_interval.method.is_empty() {
+        row("  95 % interval", intervals(&result.latency_us_interval));
     }
-    row("lateness", &result.lateness_us);
-    row("  by the timer", &result.timer_lateness_us);
-    row("  by the client's queue", &result.queue_lateness_us);
-    row("  floor, perfect timer", &result.lateness_floor_us);
+    row("service", cells(&result.service_us));
+    if result.kernel_service_us.max.is_some() {
+        row("service by the kernel", cells(&result.kernel_service_us));
+    }
+    row("lateness", cells(&result.lateness_us));
+    row("  by the timer", cells(&result.timer_lateness_us));
+    row("  by the client's queue", cells(&result.queue_lateness_us));
+    row("  floor, perfect timer", cells(&result.lateness_floor_us));
     table
 }
 
-fn cells(times: &Percentiles) -> impl Iterator<Item = String> {
-    [times.p50, times.p90, times.p99, times.p99_9, times.max].into_iter().map(micros)
+pub(crate) fn cells(times: &Percentiles) -> [String; 5] {
+    [times.p50, times.p90, times.p99, times.p99_9, times.max].map(micros)
+}
+
+/// Lower and upper ends; the largest value has none.
+pub(crate) fn intervals(found: &Intervals) -> [String; 5] {
+    [found.p50, found.p90, found.p99, found.p99_9, None].map(|ends| match ends {
+        Some([lower, upper]) => format!("{} - {}", micros(Some(lower)), micros(Some(upper))),
+        None => "-".to_owned(),
+    })
 }
 
 /// Three digits that matter, at most two after the point.
-pub(super) fn micros(value: Option<f64>) -> String {
+pub(crate) fn micros(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(us) if us >= 100.0 => format!("{us:.0}"),
@@ -100,17 +128,25 @@ fn arrivals(result: &LoadResult) -> String {
     let Some(lowest) = tested.min_by(|a, b| a.p_value.total_cmp(&b.p_value)) else {
         return String::new();
     };
-    if result.asked.arrivals != "poisson" || result.asked.pipelined {
+    if !is_arrival_test_meant(result) {
         return String::new();
     }
-    let failed =
-        result.warnings.iter().any(|doubt| matches!(doubt.reason(), Doubt::NotPoisson { .. }));
     format!(
         "sent as a Poisson process, over all and on each of {} connections: {} (p = {:.2})\n",
         lowest.connections_tested,
-        if failed { "NO" } else { "yes" },
+        if has_failed_arrivals(result) { "NO" } else { "yes" },
         lowest.p_value
     )
+}
+
+/// Whether requests should have left as a Poisson process.
+pub(crate) fn is_arrival_test_meant(result: &LoadResult) -> bool {
+    result.asked.arrivals == "poisson" && !result.asked.pipelined
+}
+
+/// Whether the test found that they did not.
+pub(crate) fn has_failed_arrivals(result: &LoadResult) -> bool {
+    result.warnings.iter().any(|doubt| matches!(doubt.reason(), Doubt::NotPoisson { .. }))
 }
 
 fn clients(result: &LoadResult) -> Table {

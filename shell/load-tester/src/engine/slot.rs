@@ -29,7 +29,8 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn new(start: Instant) -> Self {
+    /// Empty.
+    pub fn new(start: Instant) -> Self {
         Self {
             start,
             end: start,

@@ -109,6 +109,9 @@ impl VerifyArgs {
             pipelined: false,
             kernel_stamps: self.kernel_stamps,
             json: None,
+            hdr_log: None,
+            html: None,
+            no_view: true,
             fail_if: Vec::new(),
         }
     }

@@ -1,16 +1,14 @@
-//! The terminal while a demo runs: its own screen, given back at the end whatever happens.
+//! The terminal while something runs: its own screen, given back at the end whatever happens.
 
 use std::io::{IsTerminal, Stderr, stderr, stdin};
 use std::time::Duration;
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::crossterm::{cursor, execute, terminal};
+use ratatui::{Frame, Terminal};
 
-use super::view::{self, Frame};
-
-/// A terminal that shows frames. Standard error, so that standard output stays for the result.
+/// A terminal that shows pictures. Standard error, so that standard output stays for the result.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     colour: bool,
@@ -40,10 +38,10 @@ impl Screen {
         })
     }
 
-    /// Draws a frame. A terminal that fails is left as it is: the run is worth more than its picture.
-    pub(crate) fn draw(&mut self, frame: &Frame) {
+    /// Draws a picture, with or without colours. A terminal that fails is left as it is: the run is worth more than its picture.
+    pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>, bool)) {
         let colour = self.colour;
-        let _ = self.terminal.draw(|canvas| view::draw(canvas, frame, colour));
+        let _ = self.terminal.draw(|canvas| picture(canvas, colour));
     }
 
     /// Waits for a moment, and says whether `q`, Escape or Ctrl-C was pressed in it.
