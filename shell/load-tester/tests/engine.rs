@@ -178,6 +178,28 @@ fn clients_have_their_own_accounts_and_slots_cover_the_run() {
 }
 
 #[test]
+fn a_run_of_many_slots_keeps_a_bounded_number_and_all_requests() {
+    let server = null_server(Transport::Tcp, Nanos::ZERO);
+    let config = ClientConfig { slot: Nanos::from_millis(1), ..ClientConfig::default() };
+    let slow = Nanos::from_micros(500);
+    let run = Run {
+        target: server.target().clone(),
+        clients: (0..2).map(|_| client(Transport::Tcp, slow, config)).collect(),
+        priority: Priority::Usual,
+        warm_up: WarmUp::Fixed(Nanos::ZERO),
+        duration: Nanos::from_secs(1),
+        start_at: None,
+    };
+    let report = run.execute(&AtomicBool::new(false), |_| {}).unwrap();
+    for client in &report.clients {
+        assert!(client.course.slots().len() <= 600, "{}", client.course.slots().len());
+    }
+    let together = report.course();
+    assert!(together.slots().len() <= 600);
+    assert_eq!(together.slots().iter().map(|slot| slot.sent).sum::<u64>(), 2 * 1_999);
+}
+
+#[test]
 fn a_server_that_is_not_there_is_named() {
     let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let error = run(free, vec![client(Transport::Tcp, GAP, ClientConfig::default())]).unwrap_err();

@@ -140,7 +140,7 @@ pub(crate) fn round_step(raw: f64) -> f64 {
 pub(crate) fn grouped(value: f64) -> String {
     let value = value + 0.0; // no minus before a zero
     if value.abs() < 1.0 {
-        let text = format!("{value:.3}");
+        let text = format!("{value:.6}");
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
     if (value - value.round()).abs() > 1e-6 {

@@ -2,7 +2,7 @@
 
 use robinhood_load_tester::intervals::Intervals;
 use robinhood_load_tester::result::{ClientResult, LoadResult};
-use robinhood_load_tester::thread::Granted;
+use robinhood_load_tester::thread::{Granted, Priority};
 
 use super::super::text::{cells, has_failed_arrivals, intervals, is_arrival_test_meant, micros};
 use super::many;
@@ -219,9 +219,13 @@ pub(super) fn client_side(result: &LoadResult) -> String {
         let refused = refused
             .map_or(String::new(), |reason| format!(" (a higher one was refused: {reason})"));
         let text = format!(
-            "{}; priority {:?}{refused}; {}",
+            "{}; priority: {}{refused}; {}",
             granted("stays on its processor", &thread.pinned),
-            thread.priority,
+            match thread.priority {
+                Priority::Usual => "usual",
+                Priority::Raised => "raised",
+                Priority::RealTime => "real-time",
+            },
             granted("exact timers", &thread.timer_slack)
         );
         html += &pair(&format!("thread of client {}", client.number), &text);
