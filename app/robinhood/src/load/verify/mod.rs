@@ -222,7 +222,10 @@ impl Trial<'_> {
             }
             let seed = self.args.seed;
             let offsets = Offsets::estimate(&measured.samples, clocking, floors_ns, seed);
-            let offsets = offsets.map_err(Failure::failed)?;
+            let offsets = offsets.map_err(|error| {
+                let doubts = result.warnings.iter().map(|doubt| format!("; {doubt}"));
+                Failure::failed(format!("{error}{}", doubts.collect::<String>()))
+            })?;
             Ok(Compared { clocking, spread: offsets.spread(), offsets })
         };
         clockings.into_iter().map(compare).collect()
