@@ -49,7 +49,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let low_level = trial.level("low", low, Nanos::ZERO)?;
     let high_level = trial.level("high", high, Nanos::ZERO)?;
     let planted = match args.plant_delay {
-        Some(delay) => Some((delay, trial.level("low, with a planted delay", low, delay)?)),
+        Some(delay) => Some((delay, trial.level("planted", low, delay)?)),
         None => None,
     };
     let document = Document::new(args, &plan, low_level, high_level, planted);
