@@ -43,10 +43,11 @@ impl Drop for Memcached {
     }
 }
 
-/// Arguments of a short run.
+/// Arguments of a short run that leaves the processors to the server, with patience for a busy machine.
 fn short<'a>(protocol: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let common = ["load", protocol, "--rate", "2000/s", "--duration", "500ms", "--warmup", "100ms"];
-    common.iter().chain(more).copied().collect()
+    let patient = ["--sleep", "--timeout", "20s"];
+    common.iter().chain(&patient).chain(more).copied().collect()
 }
 
 #[test]
