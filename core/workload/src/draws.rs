@@ -53,6 +53,8 @@ pub enum Purpose {
     Connection = 20,
     /// The stretches of time that a resampled measurement is made of.
     Resample = 21,
+    /// Requests and interruptions of the simulated client beside whose lateness a measured one stands.
+    LatenessFloor = 22,
 }
 
 /// The source of all draws of one run.

@@ -81,13 +81,13 @@ fn after<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     output.lines().find_map(|line| line.trim().strip_prefix(mark)).map(str::trim)
 }
 
-const TOOLS: [Tool; 5] = [
+const TOOLS: [Tool; 6] = [
     (
         "robinhood",
         |url, rate, seconds| {
             let target = url.trim_start_matches("http://").trim_end_matches('/');
             words(&format!(
-                "load http --target {target} --path / --connections {CONNECTIONS} --rate {rate}/s --duration {seconds}s --cpu 0"
+                "load http --target {target} --path / --connections {CONNECTIONS} --rate {rate}/s --duration {seconds}s --cpu 0 --spin"
             ))
         },
         |_| None,
@@ -104,6 +104,18 @@ const TOOLS: [Tool; 5] = [
             words(&format!("-c {CONNECTIONS} -q {each} -z {seconds}s {url}"))
         },
         |output| time_us(after(output, "99% in")?),
+    ),
+    (
+        "oha",
+        |url, rate, seconds| {
+            words(&format!(
+                "--no-tui --output-format json -c {CONNECTIONS} -q {rate} --latency-correction -z {seconds}s {url}"
+            ))
+        },
+        |output| {
+            let json: serde_json::Value = serde_json::from_str(output).ok()?;
+            json["latencyPercentiles"]["p99"].as_f64().map(|seconds| seconds * 1e6)
+        },
     ),
     (
         "ab",

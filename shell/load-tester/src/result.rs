@@ -15,10 +15,11 @@ use crate::doubt::{self, Doubt};
 use crate::engine::account::Account;
 use crate::engine::busy::Doing;
 use crate::engine::client::Ended;
+use crate::engine::interruptions::InterruptionSummary;
 use crate::engine::slot::Slot;
 use crate::instance::Instance;
 use crate::intervals::Intervals;
-use crate::lateness_floor::LatenessFloor;
+use crate::lateness_floor::{LatenessFloor, interrupted_percentiles_us};
 use crate::run::{ClientReport, RunReport};
 use crate::summary::{Counts, Percentiles, mean, median};
 use crate::thread::ThreadSetup;
@@ -147,6 +148,12 @@ pub struct LoadResult {
     pub queue_lateness_us: Percentiles,
     /// The lateness of a perfect timer: the wait in a queue whose service is the time that a request costs a client (M/D/1).
     pub lateness_floor_us: Percentiles,
+    /// The lateness of a perfect timer on a machine that interrupts it as this one did; null where nothing was watched, and for combined results.
+    #[serde(default)]
+    pub lateness_floor_interrupted_us: Percentiles,
+    /// What the machine took from the clients while they spun; empty for combined results.
+    #[serde(default)]
+    pub interruptions: InterruptionSummary,
     /// What a request costs a client.
     pub time_per_request_us: Option<f64>,
     /// Median over the clients of each percentile of latency: Treadmill's rule.
@@ -213,13 +220,18 @@ impl LoadResult {
         };
         let latencies = || per_client.iter().map(|client| &client.latency_us);
         let time_per_request = time_per_request(reports);
+        let client_rate_per_s = per_s(all.counts.scheduled, measured_s) / reports.len() as f64;
+        let interruptions = run.interruptions();
         let mut result = Self {
             rate_due_per_s: per_s(all.counts.scheduled, measured_s),
             rate_reached_per_s: per_s(all.counts.sent, sending_s),
-            lateness_floor_us: LatenessFloor::percentiles_us(
-                per_s(all.counts.scheduled, measured_s) / reports.len() as f64,
+            lateness_floor_us: LatenessFloor::percentiles_us(client_rate_per_s, time_per_request),
+            lateness_floor_interrupted_us: interrupted_percentiles_us(
+                client_rate_per_s,
                 time_per_request,
+                &interruptions,
             ),
+            interruptions: interruptions.summary(),
             time_per_request_us: time_per_request.map(|seconds| seconds * 1e6),
             started_unix_s: run
                 .started_at
@@ -270,6 +282,8 @@ impl LoadResult {
             timer_lateness_us: Percentiles::among(&all.timer_lateness, 0),
             queue_lateness_us: Percentiles::among(&all.queue_lateness, 0),
             lateness_floor_us: none,
+            lateness_floor_interrupted_us: none,
+            interruptions: InterruptionSummary::default(),
             time_per_request_us: None,
             started_unix_s: 0.0,
             slot_length_s: 0.0,

@@ -18,6 +18,7 @@ use crate::course::{self, Course};
 use crate::cpu::StealMeter;
 use crate::engine::account::Account;
 use crate::engine::client::{ClientConfig, ClientOutcome, DueTimes, Shared, Source};
+use crate::engine::interruptions::Interruptions;
 use crate::engine::slot::Slot;
 use crate::launch::{self, Connected, Finished};
 use crate::protocol::Protocol;
@@ -119,6 +120,15 @@ impl RunReport {
         let mut all = Account::new();
         for client in &self.clients {
             all.merge(&client.outcome.account);
+        }
+        all
+    }
+
+    /// What the machine took from all clients together.
+    pub fn interruptions(&self) -> Interruptions {
+        let mut all = Interruptions::new();
+        for client in &self.clients {
+            all.merge(&client.outcome.interruptions);
         }
         all
     }

@@ -77,7 +77,7 @@ pub struct ThreadSetup {
 
 impl ThreadSetup {
     /// Sets up the calling thread.
-    pub(crate) fn apply(cpu: Option<usize>, wish: Priority) -> Self {
+    pub fn apply(cpu: Option<usize>, wish: Priority) -> Self {
         let mut setup = Self {
             pinned: cpu.map_or(Granted::NotAsked, system::pin),
             timer_slack: system::exact_timers(),

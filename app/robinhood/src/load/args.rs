@@ -204,6 +204,9 @@ pub(crate) struct RunFlags {
     /// Sleep while answers are awaited: spares a processor and adds the time of waking up
     #[arg(long)]
     pub(crate) sleep: bool,
+    /// Never sleep, also while nothing is awaited: where waking up is slow, as on a virtual machine whose host is shared
+    #[arg(long, conflicts_with = "sleep")]
+    pub(crate) spin: bool,
     /// Take service times from the kernel's packet times too (two more system calls a request)
     #[arg(long)]
     pub(crate) kernel_stamps: bool,

@@ -73,8 +73,8 @@ pub(crate) fn prepare(flags: &RunFlags, plan: &Plan) -> Result<(Asked, Run), Fai
                 connections: flags.connections.into(),
                 timeout: flags.timeout,
                 in_flight_max: flags.in_flight_max as usize,
-                spin_max: if placing.spins { Nanos::from_micros(60) } else { Nanos::ZERO },
-                sleep_for_answers: !placing.spins,
+                spin_max: placing.spin_max,
+                sleep_for_answers: placing.spin_max == Nanos::ZERO,
                 pipelined: flags.pipelined,
                 kernel_stamps: flags.kernel_stamps,
                 // Clients with one seed would choose alike.
@@ -162,7 +162,8 @@ fn arrivals(text: &str) -> Result<Arrivals, Failure> {
 /// On which processors the clients stay, and whether they may keep them.
 struct Placing {
     processors: Vec<usize>,
-    spins: bool,
+    /// The longest time to spin before a due time; zero for clients that sleep.
+    spin_max: Nanos,
     note: Option<String>,
 }
 
@@ -183,7 +184,12 @@ impl Placing {
             None if spins && processors > 1 => (0..clients).collect(),
             None => Vec::new(),
         };
-        Self { processors: chosen, spins, note }
+        let spin_max = match (spins, flags.spin) {
+            (true, true) => Nanos::MAX,
+            (true, false) => Nanos::from_micros(60),
+            (false, _) => Nanos::ZERO,
+        };
+        Self { processors: chosen, spin_max, note }
     }
 
     fn cpu(&self, client: u32) -> Option<usize> {

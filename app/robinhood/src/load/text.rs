@@ -2,6 +2,7 @@
 
 use robinhood_load_tester::Percentiles;
 use robinhood_load_tester::doubt::Doubt;
+use robinhood_load_tester::engine::interruptions::InterruptionSummary;
 use robinhood_load_tester::intervals::Intervals;
 use robinhood_load_tester::result::LoadResult;
 
@@ -65,6 +66,9 @@ fn times(result: &LoadResult) -> Table {
     row("  by the timer", cells(&result.timer_lateness_us));
     row("  by the client's queue", cells(&result.queue_lateness_us));
     row("  floor, perfect timer", cells(&result.lateness_floor_us));
+    if result.lateness_floor_interrupted_us.p50.is_some() {
+        row("  floor, interrupted", cells(&result.lateness_floor_interrupted_us));
+    }
     table
 }
 
@@ -119,8 +123,26 @@ fn counts(result: &LoadResult) -> String {
             busiest * 100.0
         );
     }
+    text += &interruptions(&result.interruptions);
     text += &arrivals(result);
     text
+}
+
+/// What the machine took, when there was time enough to see it.
+fn interruptions(found: &InterruptionSummary) -> String {
+    const WATCHED_MIN_S: f64 = 0.1;
+    let (Some(median), Some(max)) = (found.p50_us, found.max_us) else { return String::new() };
+    if found.watched_s < WATCHED_MIN_S {
+        return String::new();
+    }
+    format!(
+        "the machine interrupted the clients {:.0} times a second, for {} us at the median and {} us at most: {:.2} % of their time, {} us late at P99\n",
+        found.per_s,
+        micros(Some(median)),
+        micros(Some(max)),
+        found.share * 100.0,
+        micros(found.lateness_p99_us)
+    )
 }
 
 fn arrivals(result: &LoadResult) -> String {

@@ -18,6 +18,7 @@ use crate::clock::RunClock;
 use crate::engine::account::Account;
 use crate::engine::busy::{Busy, Doing};
 use crate::engine::connection::InFlight;
+use crate::engine::interruptions::Interruptions;
 use crate::engine::poller::{Poller, Ready};
 use crate::engine::pool::{Habits, Pool};
 use crate::engine::slot::{Phases, Slot, Slots};
@@ -45,7 +46,7 @@ pub struct ClientConfig {
     pub in_flight_max: usize,
     /// Length of a slot.
     pub slot: Nanos,
-    /// The longest time to spin before a due time instead of sleeping.
+    /// The longest time to spin before a due time instead of sleeping; [`Nanos::MAX`] for never to sleep.
     pub spin_max: Nanos,
     /// Whether to sleep while answers are awaited. It spares a processor, and adds the time of waking up to what is measured.
     pub sleep_for_answers: bool,
@@ -131,6 +132,8 @@ pub struct ClientOutcome {
     pub account: Account,
     /// What the thread did with its time in the measured part.
     pub busy: Busy,
+    /// What the machine took from it while it spun in the measured part.
+    pub interruptions: Interruptions,
     /// The gaps between sends in the measured part.
     pub gaps: GapSample,
     /// The same by connection; empty where a connection takes a limited number of requests, which makes its gaps depend on the answers.
@@ -180,6 +183,7 @@ pub(crate) struct Client<'a> {
     pub(super) owed: u64,
     pub(super) slot: Slot,
     pub(super) busy: Busy,
+    pub(super) interruptions: Interruptions,
     pub(super) wake: WakeMargin,
     pub(super) poll_time: WakeMargin,
     /// Requests sent since answers were last looked for.
@@ -246,6 +250,7 @@ impl<'a> Client<'a> {
             owed: 0,
             slot: Slot::new(now),
             busy: Busy::new(now),
+            interruptions: Interruptions::new(),
             wake: WakeMargin::new(config.spin_max),
             poll_time: WakeMargin::new(POLL_MAX),
             sent_in_a_row: 0,
@@ -263,8 +268,10 @@ impl<'a> Client<'a> {
         loop {
             let now = self.clock.now();
             let (doing, took) = self.busy.end(now);
-            if doing == Doing::Poll {
-                self.poll_time.handle_oversleep(took);
+            match doing {
+                Doing::Poll => self.poll_time.handle_oversleep(took),
+                Doing::Spin if self.is_measuring() => self.interruptions.watch(took),
+                _ => {}
             }
             let due = self.next.as_ref().map_or(Instant(u64::MAX), |next| next.due);
             if now >= due && self.sent_in_a_row >= SENT_IN_A_ROW_MAX {
@@ -282,10 +289,18 @@ impl<'a> Client<'a> {
                 if self.check(now) {
                     return Ok(self.finish(now));
                 }
+                if self.in_flight == 0 {
+                    self.ready.extend(self.poller.poll()?); // a client that never sleeps sees closed connections too
+                }
             } else {
                 self.wait(now, due.since(now))?;
             }
         }
+    }
+
+    /// Whether what happens now belongs to the measured part.
+    const fn is_measuring(&self) -> bool {
+        self.account.counts.scheduled > 0 && self.ended.is_none()
     }
 
     /// A client that is behind with sending reads what has come, or its answers would wait until it is not.

@@ -8,6 +8,7 @@ mod answers;
 pub mod busy;
 pub mod client;
 mod connection;
+pub mod interruptions;
 pub(crate) mod poller;
 mod pool;
 pub mod slot;

@@ -73,6 +73,7 @@ impl Client<'_> {
         ClientOutcome {
             account: self.account,
             busy: self.busy,
+            interruptions: self.interruptions,
             records: self.records,
             gaps: self.gaps,
             connection_gaps: self.connection_gaps,

@@ -27,6 +27,10 @@ pub(super) fn times(result: &LoadResult) -> String {
     html += &row("part", "by the timer", &cells(&result.timer_lateness_us));
     html += &row("part", "by the client's own queue", &cells(&result.queue_lateness_us));
     html += &row("part", "floor: a perfect timer", &cells(&result.lateness_floor_us));
+    if result.lateness_floor_interrupted_us.p50.is_some() {
+        let floor = cells(&result.lateness_floor_interrupted_us);
+        html += &row("part", "floor: that, interrupted by the machine", &floor);
+    }
     html += "</tbody></table></div>\n";
     html + &about_intervals(&result.latency_us_interval) + "</section>\n"
 }

@@ -106,6 +106,7 @@ impl VerifyArgs {
             cpu: Some(Processors(vec![self.cpu])),
             priority: self.priority,
             sleep: false,
+            spin: true,
             pipelined: false,
             kernel_stamps: self.kernel_stamps,
             json: None,
