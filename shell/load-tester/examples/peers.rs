@@ -81,13 +81,13 @@ fn after<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     output.lines().find_map(|line| line.trim().strip_prefix(mark)).map(str::trim)
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 5] = [
     (
         "robinhood",
         |url, rate, seconds| {
             let target = url.trim_start_matches("http://").trim_end_matches('/');
             words(&format!(
-                "load http --target {target} --path / --connections {CONNECTIONS} --rate {rate}/s --duration {seconds}s --cpu 0 --spin"
+                "load http --target {target} --path / --connections {CONNECTIONS} --rate {rate}/s --duration {seconds}s --warmup 0s --cpu 0 --spin"
             ))
         },
         |_| None,
@@ -116,11 +116,6 @@ const TOOLS: [Tool; 6] = [
             let json: serde_json::Value = serde_json::from_str(output).ok()?;
             json["latencyPercentiles"]["p99"].as_f64().map(|seconds| seconds * 1e6)
         },
-    ),
-    (
-        "ab",
-        |url, rate, seconds| words(&format!("-q -k -c {CONNECTIONS} -n {} {url}", rate * seconds)),
-        |output| after(output, "99%")?.parse::<f64>().ok().map(|ms| ms * 1e3),
     ),
     (
         "autocannon",

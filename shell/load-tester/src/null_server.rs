@@ -92,7 +92,7 @@ impl NullServer {
         let (stop_seen, counted) = (Arc::clone(&stop), Arc::clone(&frames));
         let thread =
             std::thread::Builder::new().name("null-server".to_owned()).spawn(move || {
-                ThreadSetup::apply(config.cpu, Priority::Usual);
+                ThreadSetup::apply(config.cpu, Priority::Raised); // its service times are the known part of a test
                 Serving::new(config, poller, counted).run(&socket, &stop_seen);
             })?;
         Ok(Self { target, stop, frames, thread: Some(thread) })

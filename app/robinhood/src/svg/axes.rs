@@ -130,7 +130,7 @@ fn nines(quantile: f64) -> f64 {
 }
 
 /// The next of 1, 2, 5, 10, ... at or above `raw`.
-pub(crate) fn round_step(raw: f64) -> f64 {
+fn round_step(raw: f64) -> f64 {
     let magnitude = 10f64.powf(raw.max(1e-9).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * magnitude);
     steps.into_iter().find(|step| *step >= raw).unwrap_or(steps[3])

@@ -8,7 +8,7 @@ mod axes;
 use std::fmt::Write;
 
 use axes::Ticks;
-pub(crate) use axes::{Across, Upright, grouped, round_step};
+pub(crate) use axes::{Across, Upright, grouped};
 
 /// A curve: points of (place on the axis across, value).
 pub(crate) struct Curve<'a> {

@@ -5,10 +5,15 @@ use std::fmt::Write;
 use robinhood_load_tester::verify::offsets::{Clocking, Offsets, QUANTILES};
 
 use super::document::{Compared, Document, percentile, what};
-use crate::svg::{self, BOTTOM, COLOURS, HEIGHT, LEFT, TOP, WIDTH, escape, round_step};
+use crate::svg::{self, BOTTOM, COLOURS, HEIGHT, LEFT, TOP, WIDTH, escape};
 
 /// Room for the names of the lines.
 const RIGHT: f64 = 250.0;
+/// Up to here values rise evenly, beyond by factors: what counts is below, and a disturbed machine reaches milliseconds at P99.9.
+const EVEN_US: f64 = 20.0;
+/// Marks that may stand on the axis, beside zero and those of the other sign.
+const MARKS_US: [f64; 15] =
+    [5.0, 10.0, 15.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6, 1e7];
 
 /// A line through the offsets of one run.
 struct Line<'a> {
@@ -25,9 +30,9 @@ pub(super) fn draw(document: &Document) -> String {
     let (low, high) = ends.fold((0.0, 1.0), |(low, high): (f64, f64), point| {
         (low.min(point.offset.low_ns / 1e3), high.max(point.offset.high_ns / 1e3))
     });
-    let scale = Scale { low: low * 1.08, high: high * 1.08 };
+    let scale = Scale { low: bent(low) - 0.05, high: bent(high) + 0.05 };
     let title = "Load tester less packet capture, by percentile of latency";
-    let subtitle = "from due: less the lateness that no client avoids; bars are 95 % intervals";
+    let subtitle = "from due: less the lateness that no client avoids; bars are 95 % intervals; even up to 20 us, then by factors";
     let mut svg = String::new();
     svg::open(&mut svg, title, subtitle);
     scale.axes(&mut svg);
@@ -58,7 +63,16 @@ fn lines(document: &Document) -> Vec<Line<'_>> {
     lines
 }
 
-/// From microseconds and percentiles to places.
+/// How far from zero a value stands.
+fn bent(us: f64) -> f64 {
+    if us.abs() <= EVEN_US {
+        us / EVEN_US
+    } else {
+        us.signum() * (1.0 + (us.abs() / EVEN_US).log10())
+    }
+}
+
+/// From microseconds and percentiles to places. The ends are bent.
 struct Scale {
     low: f64,
     high: f64,
@@ -66,7 +80,8 @@ struct Scale {
 
 impl Scale {
     fn y(&self, us: f64) -> f64 {
-        HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (us - self.low) / (self.high - self.low)
+        let share = (bent(us) - self.low) / (self.high - self.low);
+        HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
     }
 
     /// Percentiles stand side by side at equal distances.
@@ -75,9 +90,8 @@ impl Scale {
     }
 
     fn axes(&self, svg: &mut String) {
-        let step = round_step((self.high - self.low) / 6.0);
-        let (first, last) = ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
-        for value in (first..=last).map(|steps| steps as f64 * step) {
+        let marks = MARKS_US.iter().flat_map(|&us| [us, -us]).chain([0.0]);
+        for value in marks.filter(|&us| (self.low..=self.high).contains(&bent(us))) {
             svg::grid_line(svg, WIDTH - RIGHT, self.y(value), value);
         }
         for (place, quantile) in QUANTILES.iter().enumerate() {
