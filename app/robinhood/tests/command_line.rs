@@ -1,5 +1,7 @@
 //! The binary as a user meets it: exit codes, messages, files, Ctrl-C.
 
+#[path = "support/keys.rs"]
+mod keys;
 mod support;
 
 use std::io::{BufRead, BufReader};
@@ -7,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use keys::collect_keys;
+use serde_json::{Value, json};
 use support::{Running, read_json, refused, robinhood};
 
 fn sample_trace() -> String {
@@ -136,6 +140,29 @@ fn a_demo_of_a_binary_trace_accounts_for_every_request_and_writes_both_files() {
         assert!(document["generator"]["lateness_us"][key].is_f64(), "{key}");
     }
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
+    the_page_of_the_demo_is_true_of(&document);
+}
+
+/// Every key of the document is named on the page, and the page's example has no key that the document lacks.
+fn the_page_of_the_demo_is_true_of(document: &Value) {
+    const NAMED: [&str; 2] = ["stacks", "backends"];
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/demo.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut keys = Vec::new();
+    let figures = document.as_object().unwrap().iter().filter(|(key, _)| *key != "doubts");
+    figures.for_each(|(key, value)| {
+        collect_keys(&json!({ key: value }), &NAMED, &mut keys);
+    });
+    keys.push("doubts".to_owned());
+    assert!(keys.len() > 60, "{keys:?}");
+    for key in &keys {
+        assert!(page.contains(&format!("`{key}`")), "docs/demo.md does not name `{key}`");
+    }
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let example: Value = serde_json::from_str(rest.split_once("```").unwrap().0).unwrap();
+    let mut shown = Vec::new();
+    collect_keys(&example, &NAMED, &mut shown);
+    assert!(shown.iter().all(|key| keys.contains(key)), "{shown:?}");
 }
 
 #[test]
