@@ -153,16 +153,7 @@ fn main() {
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for (name, arguments, p99) in TOOLS {
         let path = paths.get(name).cloned().unwrap_or_else(|| name.to_owned());
-        let server = NullServer::start(NullServerConfig {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-            speaks: Speaks::Http,
-            transport: Transport::Tcp,
-            service: SERVICE,
-            servers: 1,
-            spin: true,
-            cpu: Some(1),
-        })
-        .expect("a free port");
+        let server = server();
         let port = server.address().port();
         let capturing =
             Capture::start(&CaptureConfig::new(port), 4 * rate * seconds).expect("tcpdump");
@@ -187,24 +178,42 @@ fn main() {
             }
             _ => p99(&output),
         };
-        let Some(on_wire) = wire.latency.quantile(0.99).map(|ns| ns as f64 / 1e3) else {
+        let Some(on_wire_us) = wire.latency.quantile(0.99).map(|ns| ns as f64 / 1e3) else {
             eprintln!("{name} is left out: no answer on the wire; it said: {output}");
             continue;
         };
-        let verdict = ArrivalTest::with_resolution(Nanos::from_micros(40)).judge(&wire.gaps, &[]);
-        println!(
-            "| {name} | {:.0} | {} | {on_wire:.0} | {} | {:.2} | {} |",
-            wire.requests as f64 / wire.seconds,
-            said.map_or("-".into(), |us| format!("{us:.0}")),
-            said.map_or("-".into(), |us| format!(
-                "{:+.0} us, {:+.1} %",
-                us - on_wire,
-                (us / on_wire - 1.0) * 100.0
-            )),
-            on_wire / truth_us,
-            verdict.map_or("-".into(), |verdict| format!("{:.3}", verdict.ks_distance)),
-        );
+        println!("{}", row(name, &wire, said, on_wire_us, truth_us));
     }
+}
+
+/// One request at a time, each for the same time.
+fn server() -> NullServer {
+    NullServer::start(NullServerConfig {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        speaks: Speaks::Http,
+        transport: Transport::Tcp,
+        service: SERVICE,
+        servers: 1,
+        spin: true,
+        cpu: Some(1),
+    })
+    .expect("a free port")
+}
+
+fn row(name: &str, wire: &Wire, said: Option<f64>, on_wire_us: f64, truth_us: f64) -> String {
+    let verdict = ArrivalTest::with_resolution(Nanos::from_micros(40)).judge(&wire.gaps, &[]);
+    let error = |us: f64| {
+        let share = (us / on_wire_us - 1.0) * 100.0;
+        format!("{:+.0} us, {share:+.1} %", us - on_wire_us)
+    };
+    format!(
+        "| {name} | {:.0} | {} | {on_wire_us:.0} | {} | {:.2} | {} |",
+        wire.requests as f64 / wire.seconds,
+        said.map_or("-".into(), |us| format!("{us:.0}")),
+        said.map_or("-".into(), error),
+        on_wire_us / truth_us,
+        verdict.map_or("-".into(), |verdict| format!("{:.3}", verdict.ks_distance)),
+    )
 }
 
 /// From the send, as the other tools count.

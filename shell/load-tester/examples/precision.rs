@@ -138,13 +138,13 @@ where
         let mut frame = [7; 16];
         let begun = clock.now();
         stream.write_all(&frame).expect("room for a frame");
-        at_work = at_work + clock.now().since(begun);
+        at_work += clock.now().since(begun);
         loop {
             let begun = clock.now();
             match stream.read(&mut frame) {
                 Ok(bytes) => {
                     assert_eq!(bytes, frame.len(), "frames are not cut");
-                    at_work = at_work + clock.now().since(begun);
+                    at_work += clock.now().since(begun);
                     break;
                 }
                 Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),

@@ -228,16 +228,7 @@ impl fmt::Display for Doubt {
                 "requests in flight grew by {requests:.0}, {:.2} % of those sent: the server is overloaded, and latencies depend on how long the run is",
                 share * 100.0
             ),
-            Self::ClientsDisagree { client: Some(client), difference } => write!(
-                f,
-                "client {client} measured a P90 that differs by {:+.0} % from the others': look at its path to the server",
-                difference * 100.0
-            ),
-            Self::ClientsDisagree { client: None, difference } => write!(
-                f,
-                "the clients measured P90s that differ by {:.0} %: look at their paths to the server",
-                difference.abs() * 100.0
-            ),
+            Self::ClientsDisagree { client, difference } => disagreement(*client, *difference, f),
             Self::NotSteady => f.write_str(
                 "latency was still changing when the longest warm-up ended: raise --warmup-max",
             ),
@@ -250,6 +241,21 @@ impl fmt::Display for Doubt {
             }
             Self::OfInstance { instance, doubt } => write!(f, "{instance}: {doubt}"),
         }
+    }
+}
+
+fn disagreement(client: Option<u32>, difference: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let percent = difference * 100.0;
+    match client {
+        Some(client) => write!(
+            f,
+            "client {client} measured a P90 that differs by {percent:+.0} % from the others': look at its path to the server"
+        ),
+        None => write!(
+            f,
+            "the clients measured P90s that differ by {:.0} %: look at their paths to the server",
+            percent.abs()
+        ),
     }
 }
 

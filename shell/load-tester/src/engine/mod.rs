@@ -7,6 +7,7 @@ pub mod account;
 mod answers;
 pub mod busy;
 pub mod client;
+mod config;
 mod connection;
 pub mod interruptions;
 pub(crate) mod poller;
