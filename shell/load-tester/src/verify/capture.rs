@@ -5,8 +5,7 @@
 //! competes for the processors; afterwards it goes on and writes what the ring holds. A ring that was too small shows in its count of
 //! dropped packets, and such a capture is refused.
 //!
-//! On loopback each packet passes twice, leaving and arriving; the filter lets those through that arrive, so that client and server do not
-//! pay for a second copy.
+//! On loopback the ring gets each packet twice, leaving and arriving; `tcpdump` keeps those that arrive.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,8 +19,8 @@ use crate::verify::tcpdump::{PacketCounts, Tcpdump};
 
 /// Enough for Ethernet, IPv6 and TCP headers with all options.
 const SNAP_BYTES: u64 = 114;
-/// The most that a packet of so many bytes takes in the ring (`TPACKET_V3`: its header, an address, both aligned).
-const RING_BYTES_PER_PACKET: u64 = 86 + SNAP_BYTES;
+/// The most that a packet of so many bytes takes in the ring (`TPACKET_V3`: its header, an address, both aligned), leaving and arriving.
+const RING_BYTES_PER_PACKET: u64 = 2 * (86 + SNAP_BYTES);
 /// Packets of one request and its answer, in percent: one each way, and some acknowledgements without data.
 const PACKETS_PER_100_REQUESTS: u64 = 250;
 /// Opening a large ring takes the kernel some time.
@@ -44,7 +43,7 @@ pub struct CaptureConfig {
 }
 
 impl CaptureConfig {
-    /// The usual program with a ring of 1 GiB: some 2,000,000 requests.
+    /// The usual program with a ring of 1 GiB: some 1,000,000 requests.
     pub fn new(port: u16) -> Self {
         Self { port, ring: Bytes::from_mib(1_024), tcpdump: "tcpdump".into() }
     }
@@ -61,7 +60,7 @@ impl CaptureConfig {
         // Standard output, because `tcpdump` gives its rights up before it opens a file.
         let fixed = ["-i", "lo", "-Q", "in", "-n", "--time-stamp-precision=nano", "-w", "-"];
         let sizes = ["-s", &snap_bytes, "-B", &ring_kib];
-        let filter = ["inbound", "and", "tcp", "port", &port];
+        let filter = ["tcp", "port", &port];
         fixed.iter().chain(&sizes).chain(&filter).map(|&argument| argument.to_owned()).collect()
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct VerifyArgs {
     /// Compare the kernel's packet times too (two more system calls a request)
     #[arg(long)]
     pub(crate) kernel_stamps: bool,
-    /// Memory of the kernel for captured packets, with unit: 500 bytes for each request
+    /// Memory of the kernel for captured packets, with unit: 1000 bytes for each request
     #[arg(long, default_value = "1GiB", value_name = "BYTES")]
     pub(crate) ring: Bytes,
     /// Fail when an offset from P50 to P99 is larger, with unit
