@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
+use robinhood_load_tester::engine::busy::Doing;
 use robinhood_load_tester::engine::client::{ClientConfig, Ended, Source};
 use robinhood_load_tester::protocol::{
     Answer, Asked, Garbage, Kind, Limits, Protocol, Request, Transport,
@@ -137,6 +138,23 @@ fn a_unix_socket_is_a_target_too() {
     let clients = vec![client(Transport::Tcp, GAP, ClientConfig::default())];
     let reports = run(server.target().clone(), clients).unwrap();
     assert_eq!(reports[0].outcome.account.counts.completed, 2_000);
+}
+
+#[test]
+fn a_client_that_never_sleeps_watches_what_the_machine_takes_from_it() {
+    let server = null_server(Transport::Tcp, Nanos::ZERO);
+    let watched = |spin_max| {
+        let config = ClientConfig { spin_max, ..ClientConfig::default() };
+        let gap = Nanos::from_millis(10);
+        let reports = run(server.address(), vec![client(Transport::Tcp, gap, config)]).unwrap();
+        let outcome = &reports[0].outcome;
+        assert_eq!(outcome.account.counts.completed, 20, "{:?}", outcome.account.counts);
+        assert_eq!(outcome.busy.time(Doing::Sleep) > Nanos::ZERO, spin_max != Nanos::MAX);
+        outcome.interruptions.watched
+    };
+    // Nobody owes an answer for most of the 200 ms.
+    assert!(watched(Nanos::MAX) > Nanos::from_millis(50));
+    assert_eq!(watched(Nanos::ZERO), Nanos::ZERO);
 }
 
 #[test]
