@@ -38,7 +38,7 @@ struct Round {
 }
 
 const COLUMNS: [&str; 9] = [
-    "answered, 1/s",
+    "left, 1/s",
     "a request costs",
     "bare loop",
     "timer P50",
@@ -165,11 +165,10 @@ fn round(unix: bool, (rate, pipelined): (f64, bool), seconds: u64, seed: u64) ->
         pinned.join().expect("no panic")
     });
     let result = measure(server.target(), rate, pipelined, seconds, seed);
-    let answered = result.counts.completed as f64 / seconds as f64;
     Round {
         calm: result.steal_share < STEAL_CALM,
         figures: [
-            Some(answered),
+            Some(result.rate_reached_per_s),
             result.time_per_request_us,
             (!pipelined).then_some(bare_us),
             result.timer_lateness_us.p50,
