@@ -1,7 +1,8 @@
 //! Does a load test find the latencies that queueing theory says? A server with a fixed service time under Poisson arrivals: M/D/1 and M/D/c.
 //!
-//! `cargo run --release -p robinhood-load-tester --example known_queue -- [SECONDS] [SERVICE_US]`; prints a table in Markdown. A service of milliseconds
-//! is long beside what a shared machine does to a server.
+//! `cargo run --release -p robinhood-load-tester --example known_queue -- [SECONDS] [SERVICE_US] [spin]`; prints a table in Markdown. A service of milliseconds
+//! is long beside what a shared machine does to a server. Client and server sleep when they have nothing to do, and run before all else when they
+//! have (given the rights); with `spin` they never sleep.
 //!
 //! What the way there and back costs is measured first, without load, and taken off: of the median for all percentiles, because it
 //! adds to every latency alike. The interval around the closed form is that of a run of this length: from simulated runs of the same
@@ -24,18 +25,18 @@ use std::net::SocketAddr;
 const QUANTILES: [(f64, &str); 3] = [(0.5, "P50"), (0.9, "P90"), (0.99, "P99")];
 const SIMULATED_RUNS: usize = 200;
 
-fn measure(service: Nanos, servers: usize, rate_per_s: f64, seconds: u64, seed: u64) -> Account {
+fn measure(spin: bool, service: Nanos, servers: usize, rate_per_s: f64, seconds: u64) -> Account {
     let server = NullServer::start(NullServerConfig {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
         speaks: Speaks::Frames,
         transport: Transport::Tcp,
         service,
         servers,
-        spin: true,
+        spin,
         cpu: Some(1),
     })
     .expect("a free port");
-    let times = ArrivalTimes::new(&Arrivals::Poisson, Rate(rate_per_s), seed, 0);
+    let times = ArrivalTimes::new(&Arrivals::Poisson, Rate(rate_per_s), 1, 0);
     let run = Run {
         target: server.target().clone(),
         clients: vec![ClientSetup {
@@ -45,11 +46,12 @@ fn measure(service: Nanos, servers: usize, rate_per_s: f64, seconds: u64, seed: 
             cpu: Some(0),
             config: ClientConfig {
                 timeout: Nanos::from_secs(20),
-                spin_max: Nanos::MAX,
+                spin_max: if spin { Nanos::MAX } else { Nanos::from_micros(60) },
+                sleep_for_answers: !spin,
                 ..ClientConfig::default()
             },
         }],
-        priority: Priority::Raised,
+        priority: if spin { Priority::Raised } else { Priority::RealTime },
         warm_up: WarmUp::Fixed(Nanos::from_secs(1)),
         duration: Nanos::from_secs(seconds),
         start_at: None,
@@ -78,7 +80,9 @@ fn simulate(servers: usize, utilisation: f64, requests: u64, seed: u64) -> Histo
 }
 
 fn main() {
-    let mut args = std::env::args().skip(1).map(|arg| arg.parse::<u64>().expect("a number"));
+    let spin = std::env::args().any(|arg| arg == "spin");
+    let args = std::env::args().skip(1).filter(|arg| arg != "spin");
+    let mut args = args.map(|arg| arg.parse::<u64>().expect("a number"));
     let seconds = args.next().unwrap_or(60);
     let service = Nanos::from_micros(args.next().unwrap_or(2_000));
     println!(
@@ -87,10 +91,10 @@ fn main() {
     println!("| --- | --- | --- | --- | --- | --- |");
     for (servers, utilisation) in [(1, 0.5), (1, 0.8), (2, 0.8), (4, 0.8)] {
         // Half of the requests and more do not wait at 5 % load: what is over the service time is the way there and back.
-        let idle = measure(service, servers, 0.05 * servers as f64 / service.as_secs_f64(), 10, 1);
+        let full = servers as f64 / service.as_secs_f64();
+        let idle = measure(spin, service, servers, 0.05 * full, 10);
         let overhead = idle.latency.quantile(0.5).expect("answers") as f64 - service.0 as f64;
-        let rate_per_s = utilisation * servers as f64 / service.as_secs_f64();
-        let account = measure(service, servers, rate_per_s, seconds, 1);
+        let account = measure(spin, service, servers, utilisation * full, seconds);
         let load = Load::new(servers as u32, utilisation).expect("below 1");
         let form = Mdc::new(load).expect("few servers");
         let requests = account.counts.scheduled;

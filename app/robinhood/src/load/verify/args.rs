@@ -106,7 +106,8 @@ impl VerifyArgs {
             cpu: Some(Processors(vec![self.cpu])),
             priority: self.priority,
             sleep: false,
-            spin: true,
+            // A real-time thread that never slept would be stopped for 5 % of each second.
+            spin: self.priority != PriorityFlag::RealTime,
             pipelined: false,
             kernel_stamps: self.kernel_stamps,
             json: None,
