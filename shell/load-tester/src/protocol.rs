@@ -13,6 +13,9 @@ use std::ops::Range;
 pub enum Kind {
     /// Read the value of a key.
     Get,
+    /// Read the values of so many keys at once: they stand in [`Request::key`] with a space between each two. For protocols that
+    /// [can](Protocol::reads_many).
+    GetMany(u16),
     /// Write the value of a key.
     Set,
     /// Neither: the bytes of the request stand in [`Request::value`].
@@ -48,6 +51,8 @@ pub enum Outcome {
     Hit,
     /// The key was not there.
     Miss,
+    /// Several keys were looked for: so many were there, and so many were not.
+    Read(u16, u16),
     /// The request was done: a write, or a call.
     Done,
     /// The server says that it did not do it. Counts as failed.
@@ -133,6 +138,11 @@ pub trait Protocol: Send {
     /// another from a connection. Beyond it a request waits at the client, and its latency counts on.
     fn depth_max(&self) -> usize {
         usize::MAX
+    }
+
+    /// Whether one request can read several keys.
+    fn reads_many(&self) -> bool {
+        false
     }
 
     /// Sizes that requests must keep to. Checked before a run.

@@ -147,12 +147,20 @@ fn pipelines<P: Protocol>(caller: &mut Caller<P>) {
     assert_eq!(outcomes, [Outcome::Done, Outcome::Hit, Outcome::Miss, Outcome::Done]);
 }
 
+/// After [`pipelines`].
+fn reads_many<P: Protocol>(caller: &mut Caller<P>) {
+    assert!(caller.protocol.reads_many());
+    let read = caller.call(Kind::GetMany(4), "a none b a", b"");
+    assert_eq!(read, (Outcome::Read(3, 1), Vec::new()));
+}
+
 #[test]
 fn memcached_answers_both_its_protocols() {
     let server = Server::memcached();
     let mut text = Caller::new(Memcached { value_bytes_max: VALUE_BYTES_MAX }, server.address);
     stores_and_finds(&mut text, 1_000_000);
     pipelines(&mut text);
+    reads_many(&mut text);
     assert_eq!(text.call(Kind::Call, "", b"version\r\n").0, Outcome::Done);
     // A value that fits the protocol and not the server, which counts key and header too.
     let too_large = vec![b'v'; VALUE_BYTES_MAX];
@@ -176,6 +184,7 @@ fn redis_answers_in_resp() {
     let mut resp = Caller::new(Resp { value_bytes_max: VALUE_BYTES_MAX }, server.address);
     stores_and_finds(&mut resp, VALUE_BYTES_MAX);
     pipelines(&mut resp);
+    reads_many(&mut resp);
     assert_eq!(resp.call(Kind::Call, "", b"PING\r\n").0, Outcome::Done);
     assert_eq!(resp.call(Kind::Call, "", b"LPUSH list 1\r\n").0, Outcome::Done);
     assert_eq!(resp.call(Kind::Get, "list", b"").0, Outcome::Error);

@@ -148,6 +148,9 @@ pub(crate) struct KeyValueFlags {
     /// Share of reads that shall find a value, 0 to 1 [default: the workload's, else all]
     #[arg(long, value_name = "SHARE", value_parser = values::share)]
     pub(crate) hit_share: Option<f64>,
+    /// Keys that each read asks for at once: memcached's `get` with several keys, MGET; not of http and --meta
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) keys_per_get: u16,
     /// Do not write the keys to the server before the load begins [default of http: they are not]
     #[arg(long)]
     pub(crate) no_preload: bool,

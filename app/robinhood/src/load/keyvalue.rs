@@ -33,6 +33,13 @@ pub(crate) fn plan(
     stop: &AtomicBool,
 ) -> Result<Plan, Failure> {
     let mut protocol = (target.protocol)(0);
+    let keys_per_get = flags.keys_per_get;
+    if keys_per_get > 1 && !protocol.reads_many() {
+        let name = protocol.name();
+        return Err(Failure::usage(format!(
+            "--keys-per-get {keys_per_get}: {name} reads one key at a time; memcached and resp read several"
+        )));
+    }
     let limits = protocol.limits();
     let limits = SizeLimits {
         whose: protocol.name(),
@@ -49,19 +56,24 @@ pub(crate) fn plan(
             eprintln!("instance 1 fills the server: let --start-at be after that");
         }
     }
-    let workload = format!(
+    let mut workload = format!(
         "{}: {} keys, {:.4} of the requests read, {:.4} of the reads should hit",
         spec.name,
         data.keys(),
         spec.get_share,
         data.expected_hit_share()
     );
+    if keys_per_get > 1 {
+        workload += &format!(", {keys_per_get} keys a read");
+    }
     let seed = target.seed;
     Ok(Plan {
         target: target.target,
         workload,
         protocol: target.protocol,
-        source: Box::new(move |client| Box::new(KeyValueSource::new(&data, seed, client))),
+        source: Box::new(move |client| {
+            Box::new(KeyValueSource::new(&data, seed, client).keys_per_get(keys_per_get))
+        }),
         arrivals: spec.arrivals,
     })
 }

@@ -65,6 +65,11 @@ impl KeyValueStream {
         }
     }
 
+    /// One more key to read, as the reads choose theirs.
+    pub fn next_key(&mut self) -> u64 {
+        self.draw_key()
+    }
+
     #[inline]
     fn draw_key(&mut self) -> u64 {
         let bits = self.keys.bits(self.keys_drawn);

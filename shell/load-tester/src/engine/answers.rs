@@ -190,8 +190,14 @@ impl Client<'_> {
         if request.measured {
             let account = &mut self.account;
             account.counts.completed += 1;
-            account.hits += u64::from(answer.outcome == Outcome::Hit);
-            account.misses += u64::from(answer.outcome == Outcome::Miss);
+            let (hits, misses) = match answer.outcome {
+                Outcome::Hit => (1, 0),
+                Outcome::Miss => (0, 1),
+                Outcome::Read(hits, misses) => (hits, misses),
+                Outcome::Done | Outcome::Error => (0, 0),
+            };
+            account.hits += u64::from(hits);
+            account.misses += u64::from(misses);
             account.latency.add_nanos(latency);
             let sent = request.sent.expect("an answer comes after its request");
             account.service.add_nanos(now.since(sent));

@@ -44,6 +44,7 @@ impl Protocol for Http {
     fn encode(&mut self, request: &Request<'_>, out: &mut Vec<u8>) {
         let method = match request.kind {
             Kind::Get => Method::Get,
+            Kind::GetMany(_) => panic!("{} reads one key at a time", self.name()),
             Kind::Set => Method::Put,
             Kind::Call => Method::Post,
         };

@@ -24,7 +24,7 @@ impl Protocol for MemcachedMeta {
     }
 
     /// # Panics
-    /// When the key has spaces or control characters, which no command can carry.
+    /// When the key has spaces or control characters, which no command can carry, and when several are to be read at once.
     #[inline]
     fn encode(&mut self, request: &Request<'_>, out: &mut Vec<u8>) {
         let key = || Key::new(request.key).unwrap_or_else(|error| panic!("{error}"));
@@ -34,6 +34,7 @@ impl Protocol for MemcachedMeta {
             Kind::Set => {
                 Command::Set { key: key(), flags: 0, expires_s: 0, opaque, value }.write(out);
             }
+            Kind::GetMany(_) => panic!("{} reads one key at a time", self.name()),
             Kind::Call => out.extend_from_slice(value),
         }
     }

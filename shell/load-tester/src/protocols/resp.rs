@@ -26,10 +26,19 @@ impl Protocol for Resp {
         Limits { key_bytes_max: BULK_BYTES_MAX, value_bytes_max: self.value_bytes_max }
     }
 
+    fn reads_many(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn encode(&mut self, request: &Request<'_>, out: &mut Vec<u8>) {
         match request.kind {
             Kind::Get => write_command(out, &[b"GET", request.key]),
+            Kind::GetMany(_) => {
+                let keys = request.key.split(|byte| *byte == b' ');
+                let words: Vec<&[u8]> = std::iter::once(&b"MGET"[..]).chain(keys).collect();
+                write_command(out, &words);
+            }
             Kind::Set => write_command(out, &[b"SET", request.key, request.value]),
             Kind::Call => out.extend_from_slice(request.value),
         }
@@ -47,6 +56,10 @@ impl Protocol for Resp {
                 Answer { value: super::range_of(data, bytes), ..answer(Outcome::Hit) }
             }
             (Kind::Get, Reply::Null) => answer(Outcome::Miss),
+            (Kind::GetMany(keys), Reply::Array(values)) if values.len() == usize::from(keys) => {
+                let misses = values.filter(|value| *value == Reply::Null).count() as u16;
+                answer(Outcome::Read(keys - misses, misses))
+            }
             (Kind::Set, Reply::Simple(b"OK")) | (Kind::Call, _) => answer(Outcome::Done),
             _ => return Err(Garbage::new(self.name(), "a reply to something else", bytes)),
         }))
@@ -77,5 +90,21 @@ mod tests {
         let error = end(Kind::Get, "ERROR\r\n").unwrap_err().to_string();
         assert_eq!(error, r#"resp: expected a reply of RESP2; got "ERROR\r\nE""#);
         assert!(end(Kind::Get, "$11\r\n").unwrap_err().reason.contains("limit of 10"));
+    }
+
+    #[test]
+    fn several_keys_are_read_at_once() {
+        let mut resp = Resp { value_bytes_max: 100 };
+        let mget = encoded(&mut resp, Kind::GetMany(2), "a bc", "");
+        assert_eq!(mget, r"*3\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbc\r\n");
+        let mut read =
+            |keys, bytes| decoded(&mut resp, Kind::GetMany(keys), bytes).map(|a| a.outcome);
+        let two = "*3\r\n$1\r\nx\r\n$-1\r\n$0\r\n\r\n";
+        assert_eq!(read(3, two), Ok(Outcome::Read(2, 1)));
+        assert_eq!(read(2, "-ERR no\r\n"), Ok(Outcome::Error));
+        assert!(
+            read(2, two).unwrap_err().reason.contains("something else"),
+            "another number of values"
+        );
     }
 }
