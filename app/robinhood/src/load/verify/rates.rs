@@ -10,9 +10,11 @@ use super::Trial;
 use crate::failure::Failure;
 use crate::load::setup;
 
-/// Loads to find rates for: share of time that the server's thread has its processor, with what they may be off, and the first try.
-const LOW: Wish = Wish { share: 0.10, tolerance: 0.02, first: Rate(10_000.0) };
-const HIGH: Wish = Wish { share: 0.80, tolerance: 0.03, first: Rate(80_000.0) };
+/// Loads to find rates for: share of time that the server's thread has its processor, with what they may be off.
+const LOW: Wish = Wish { share: 0.10, tolerance: 0.02 };
+const HIGH: Wish = Wish { share: 0.80, tolerance: 0.03 };
+/// The first try for the low load. The first for the high one follows from the low load, as if each request cost the server the same.
+const FIRST: Rate = Rate(10_000.0);
 const TRIES: usize = 8;
 const TRIAL: Nanos = Nanos::from_millis(1_000);
 const TRIAL_WARM_UP: Nanos = Nanos::from_millis(300);
@@ -23,28 +25,54 @@ const CLIENT_BUSY_MAX: f64 = 0.75;
 
 /// The part of the due requests that must leave in time for a trial to mean anything.
 const REACHED_MIN: f64 = 0.98;
+/// A server that has its processor for so much of the time is the reason why requests do not leave.
+const SATURATED: f64 = 0.9;
+/// The next try then.
+const BACK: f64 = 0.6;
 
 struct Wish {
     share: f64,
     tolerance: f64,
-    first: Rate,
+}
+
+/// What a short run found.
+struct Probed {
+    /// Share of time that the server's thread had its processor.
+    share: f64,
+    /// Share of its time that the client was at work.
+    busy: f64,
+    /// The part of the due requests that left in time.
+    reached: f64,
 }
 
 impl Trial<'_> {
     /// The two rates: as typed, else found.
     pub(super) fn rates(&self) -> Result<(Rate, Rate), Failure> {
-        let find = |typed: Option<Rate>, wish| match typed {
+        let find = |typed: Option<Rate>, wish, first| match typed {
             Some(rate) => Ok(rate),
-            None => self.find(wish),
+            None => self.find(wish, first),
         };
-        Ok((find(self.args.rate_low, &LOW)?, find(self.args.rate_high, &HIGH)?))
+        let low = find(self.args.rate_low, &LOW, FIRST)?;
+        let high = find(self.args.rate_high, &HIGH, Rate(low.0 * HIGH.share / LOW.share))?;
+        Ok((low, high))
     }
 
-    fn find(&self, wish: &Wish) -> Result<Rate, Failure> {
-        let mut rate = wish.first;
+    fn find(&self, wish: &Wish, first: Rate) -> Result<Rate, Failure> {
+        let mut rate = first;
         for _ in 0..TRIES {
-            let (share, busy) = self.probe(rate)?;
+            let Probed { share, busy, reached } = self.probe(rate)?;
             eprintln!("at {:.0}/s the server has {:.0} % of its processor", rate.0, share * 100.0);
+            if reached < REACHED_MIN {
+                if share < SATURATED {
+                    return Err(Failure::failed(format!(
+                        "only {:.0} % of {:.0} requests a second leave in time: other work keeps this machine busy; end it, or name --rate-low and --rate-high",
+                        reached * 100.0,
+                        rate.0
+                    )));
+                }
+                rate = Rate(rate.0 * BACK);
+                continue;
+            }
             if (share - wish.share).abs() <= wish.tolerance {
                 return Ok(rate);
             }
@@ -59,8 +87,8 @@ impl Trial<'_> {
         Ok(rate)
     }
 
-    /// A short run without a capture: the load of the server, and the share of its time that the client was at work.
-    fn probe(&self, rate: Rate) -> Result<(f64, f64), Failure> {
+    /// A short run without a capture.
+    fn probe(&self, rate: Rate) -> Result<Probed, Failure> {
         let server = self.server.watched().expect("rates are found for an own server only");
         let flags = self.args.run_flags(rate, TRIAL_WARM_UP, TRIAL);
         let (asked, run) = setup::prepare(&flags, self.plan)?;
@@ -68,13 +96,11 @@ impl Trial<'_> {
         let report = run.execute(self.stop, |progress| meter.handle_progress(progress));
         let result = LoadResult::new(asked, &report.map_err(Failure::failed)?);
         self.check_stop()?;
-        if result.rate_reached_per_s < REACHED_MIN * result.rate_due_per_s {
-            return Err(Failure::failed(format!(
-                "the client sends {:.0}/s where {:.0}/s are due: other work keeps this machine busy; end it, or name --rate-low and --rate-high",
-                result.rate_reached_per_s, result.rate_due_per_s
-            )));
-        }
         let share = meter.share().ok_or_else(|| Failure::failed("memcached cannot be watched"))?;
-        Ok((share, result.per_client[0].busy_share))
+        Ok(Probed {
+            share,
+            busy: result.per_client[0].busy_share,
+            reached: result.rate_reached_per_s / result.rate_due_per_s,
+        })
     }
 }
