@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use robinhood_controller::PolicyKind;
+use robinhood_dashboard::DEFAULT_PORT;
 use robinhood_stats::{Bytes, Nanos, Rate};
 
 use robinhood_workload::presets::Scale;
@@ -12,6 +13,7 @@ use robinhood_workload::presets::Scale;
 #[cfg(target_os = "linux")]
 use crate::load::LoadArgs;
 use crate::testbed::TestbedArgs;
+use crate::top::TopArgs;
 use crate::values::{self, Policies, Seeds};
 use crate::workload::WorkloadArgs;
 
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// The same system in virtual time: hours of traffic in seconds
     Simulate(SimulateArgs),
+    /// What the page of a running demo shows, in a terminal
+    Top(TopArgs),
     /// Workloads as files and request streams
     Workload(WorkloadArgs),
     /// The system of the demo as a server that takes requests over the network
@@ -89,7 +93,10 @@ pub(crate) struct DemoArgs {
     /// Draw the P99 of both stacks over time
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Serve no web page (there is none yet: accepted so that scripts can say it)
+    /// Port of the web page, on this machine only; 0 is any free one
+    #[arg(long, default_value_t = DEFAULT_PORT, value_name = "PORT", conflicts_with = "no_page")]
+    pub(crate) port: u16,
+    /// Serve no web page: nothing listens
     #[arg(long)]
     pub(crate) no_page: bool,
 }

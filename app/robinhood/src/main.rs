@@ -12,6 +12,7 @@ mod simulate;
 mod svg;
 mod table;
 mod testbed;
+mod top;
 mod values;
 mod workload;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Simulate(args) => simulate::run(&args),
         cli::Command::Workload(args) => workload::run(&args),
+        cli::Command::Top(args) => top::run(&args),
         cli::Command::Testbed(args) => testbed::run(&args),
         #[cfg(target_os = "linux")]
         cli::Command::Load(args) => load::run(&args),

@@ -30,7 +30,7 @@ fn the_list_of_workloads_has_every_preset() {
 
 #[test]
 fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
-    let cases: [(&[&str], &str); 26] = [
+    let cases: [(&[&str], &str); 29] = [
         (&["demo", "--budget", "24"], "has no unit"),
         (&["demo", "--policy", "robinhod"], "choose one of robinhood"),
         (&["demo", "--seconds", "0"], "10..=3600"),
@@ -46,6 +46,9 @@ fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
         (&["demo", "--json", "/dev/null"], "not a regular file"),
         (&["demo", "--json", "same", "--svg", "same"], "the same file"),
         (&["demo", "--trace", "x", "--rate", "0/s"], "above 0"),
+        (&["demo", "--port", "70000"], "70000 is not in"),
+        (&["demo", "--port", "7071", "--no-page"], "cannot be used with"),
+        (&["top", "--target", "localhost"], "invalid socket address"),
         (&["testbed", "serve", "--listen", "localhost"], "invalid socket address"),
         (&["testbed", "serve", "--policy", "cliffhanger"], "only the simulator measures"),
         (&["testbed", "serve", "--workload", "onerf"], "use one made for it, such as `demo`"),
@@ -66,6 +69,13 @@ fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
         assert_eq!(code, 2, "{arguments:?}: {error}");
         assert!(error.contains(message), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn top_without_anything_to_see_says_so() {
+    let (code, error) = refused(&["top", "--target", "127.0.0.1:1"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("is `robinhood demo` running there?"), "{error}");
 }
 
 #[test]

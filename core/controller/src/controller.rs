@@ -230,6 +230,11 @@ impl Controller {
         self.paused = Some(reason);
     }
 
+    /// Why it is paused, if it is.
+    pub fn paused(&self) -> Option<&str> {
+        self.paused.as_deref()
+    }
+
     /// Goes on after a pause or a hold because of harm, from what the cache holds.
     pub fn resume(&mut self) {
         self.paused = None;

@@ -30,7 +30,7 @@ pub use experiment::{
 pub use front::{Front, FrontCounts, FrontError, ServedStack, ServedStackConfig};
 pub use limit::{BatchId, ResourceLimit, ServiceLimit};
 pub use stack::{
-    AppServer, BackendTotals, BackendView, ColdStack, Handled, QueryCounts, RequestEnd, SloPoint,
-    Stack, StackConfig, StackError, StackKind, StackView,
+    AppServer, BackendTotals, BackendView, ColdStack, ControlView, Handled, QueryCounts,
+    RequestEnd, SloPoint, Stack, StackConfig, StackError, StackKind, StackView,
 };
 pub use work::{Catalogue, Work, WorkError};

@@ -1,12 +1,15 @@
 //! `robinhood demo`: two complete stacks on the same live requests, drawn while they run.
 
-mod frame;
+pub(crate) mod frame;
+mod page;
 mod report;
-mod view;
+mod state;
+pub(crate) mod view;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,6 +19,9 @@ use robinhood_testbed::{Experiment, ExperimentConfig, ExperimentError, Phase, So
 use robinhood_testbed::{StackError, StackKind};
 use robinhood_workload::presets;
 use robinhood_workload::{Record, TraceFormat, TraceRecords, TraceSpeed};
+
+use page::Watched;
+use robinhood_dashboard::{Dashboard, Source as _};
 
 use crate::cli::DemoArgs;
 use crate::failure::Failure;
@@ -53,16 +59,20 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
         "seed {}, time scale {time_scale}: the paper's times (5 s period, 60 s window) are divided by it",
         args.seed
     );
-    let experiment = Experiment::new(config, &mut announce).map_err(failure)?;
+    let experiment = Arc::new(Experiment::new(config, &mut announce).map_err(failure)?);
+    let watched = Watched::new(experiment.clone(), args.seed);
+    let dashboard = if args.no_page { None } else { page::serve(args.port, &watched) };
+    let address = dashboard.as_ref().map(Dashboard::url).unwrap_or_default();
     let summary = std::thread::scope(|scope| {
         let running = scope.spawn(|| experiment.run());
-        watch(&experiment, args, &|| running.is_finished(), &|| stop.load(Ordering::Relaxed));
+        let draw = || frame::of(&watched.state(), &address);
+        watch(&experiment, &draw, &|| running.is_finished(), &|| stop.load(Ordering::Relaxed));
         running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
     .map_err(failure)?;
     write_files(args, &summary, &experiment, &second)?; // first: a closed standard output must not lose them
     output::say(&report::tables(&summary, REFERENCE, &second));
-    output::say(&report::notes(&experiment, args.trace.is_some()));
+    output::say(&report::notes(&experiment, args.trace.is_some(), watched.commands()));
     conclude(&summary)
 }
 
@@ -167,7 +177,7 @@ pub(crate) fn announce(phase: Phase) {
 /// Draws until the run is over, or hands Ctrl-C on to it.
 fn watch(
     experiment: &Experiment,
-    args: &DemoArgs,
+    frame: &dyn Fn() -> view::Frame,
     over: &dyn Fn() -> bool,
     interrupted: &dyn Fn() -> bool,
 ) {
@@ -184,7 +194,7 @@ fn watch(
             experiment.stop();
         }
         if let Some(screen) = &mut screen {
-            let frame = frame::of(&experiment.view(), args.seed);
+            let frame = frame();
             screen.draw(|canvas, colour| view::draw(canvas, &frame, colour));
         }
     }

@@ -131,7 +131,7 @@ fn advice(summary: &Summary) -> Option<&str> {
 }
 
 /// What a reader must know of runs that do not follow the demo's own workload, and of slow machines.
-pub(crate) fn notes(experiment: &Experiment, is_trace: bool) -> String {
+pub(crate) fn notes(experiment: &Experiment, is_trace: bool, commands: u64) -> String {
     let mut text = String::new();
     if is_trace {
         text.push_str("note: the caches started empty, so the calm third that sets the objective is a cold one\n");
@@ -140,6 +140,11 @@ pub(crate) fn notes(experiment: &Experiment, is_trace: bool) -> String {
                 "note: no backend of this trace has a name of the demo's, so none lost capacity\n",
             );
         }
+    }
+    if commands > 0 {
+        text.push_str(&format!(
+            "note: a controller was paused, resumed or switched {commands} times by hand: do not compare with other runs\n"
+        ));
     }
     let slowdown = experiment.check().slowdown;
     if slowdown > 1.0 {

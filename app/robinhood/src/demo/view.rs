@@ -15,14 +15,15 @@ pub(crate) struct Frame {
     pub(crate) elapsed_s: f64,
     pub(crate) duration_s: f64,
     pub(crate) phase: String,
-    pub(crate) seed: u64,
-    pub(crate) time_scale: f64,
+    pub(crate) details: String,
     pub(crate) objective_ms: Option<f64>,
     pub(crate) stacks: Vec<StackFrame>,
     pub(crate) backends: Vec<BackendFrame>,
     pub(crate) cpu_share: f64,
     pub(crate) lateness_p99_ms: f64,
     pub(crate) decision: String,
+    /// Of the page; empty without one.
+    pub(crate) address: String,
 }
 
 /// One stack.
@@ -79,8 +80,8 @@ fn stack_style(index: usize, colour: bool) -> Style {
 fn progress(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame) {
     let ratio = (frame.elapsed_s / frame.duration_s.max(1e-9)).clamp(0.0, 1.0);
     let label = format!(
-        "{:.0} of {:.0} s  {}  (time scale {}, seed {})",
-        frame.elapsed_s, frame.duration_s, frame.phase, frame.time_scale, frame.seed
+        "{:.0} of {:.0} s  {}  ({})",
+        frame.elapsed_s, frame.duration_s, frame.phase, frame.details
     );
     canvas.render_widget(
         Gauge::default().ratio(ratio).label(label).gauge_style(Style::new().dim()),
@@ -192,7 +193,14 @@ fn footer(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame) {
         frame.stacks.iter().map(|stack| stack.errors).sum::<u64>(),
         frame.stacks.iter().map(|stack| stack.timeouts).sum::<u64>(),
     );
-    let lines = vec![Line::raw(frame.decision.clone()), Line::raw(health).dim()];
+    let page = match frame.address.as_str() {
+        "" => String::new(),
+        address => format!("page: {address}  "),
+    };
+    let lines = vec![
+        Line::raw(frame.decision.clone()),
+        Line::from(vec![Span::raw(page).bold(), Span::raw(health).dim()]),
+    ];
     canvas.render_widget(Paragraph::new(lines), area);
 }
 
@@ -222,11 +230,11 @@ mod tests {
             elapsed_s: 60.0,
             duration_s: 120.0,
             phase: "spike on catalogue".into(),
-            seed: 7,
-            time_scale: 10.0,
+            details: "seed 7, time scale 10".into(),
             objective_ms: Some(50.0),
             stacks: vec![stack("shared", 80.0), stack("robinhood", 30.0)],
             backends: vec![backend],
+            address: "http://127.0.0.1:7070/".into(),
             ..Frame::default()
         }
     }
@@ -245,6 +253,8 @@ mod tests {
             "shared: 80.0 ms, 25 % missed",
             "robinhood: 30.0 ms",
             "objective: 50.0 ms",
+            "(seed 7, time scale 10)",
+            "page: http://127.0.0.1:7070/",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }

@@ -81,7 +81,9 @@ fn a_pause_stops_everything_until_resumed() {
     let (mut cache, mut controller) = pair(active(200_000));
     cache.pace = 1;
     period(&mut controller, &mut cache, RBC); // leaves a grant outstanding
+    assert_eq!(controller.paused(), None);
     controller.pause("deployment".to_owned());
+    assert_eq!(controller.paused(), Some("deployment"));
     cache.pace = u64::MAX;
     let told = cache.limits();
     for _ in 0..5 {
@@ -90,8 +92,23 @@ fn a_pause_stops_everything_until_resumed() {
         assert_eq!(cache.limits(), told);
     }
     controller.resume();
+    assert_eq!(controller.paused(), None);
     assert_eq!(period(&mut controller, &mut cache, RBC).hold, None);
     assert_ne!(cache.limits(), told);
+}
+
+#[test]
+fn a_pause_lasts_through_a_change_of_mode() {
+    let (mut cache, mut controller) = pair(active(200_000));
+    period(&mut controller, &mut cache, RBC);
+    let told = cache.limits();
+    controller.pause("deployment".to_owned());
+    for mode in [Mode::Advise, Mode::Active] {
+        controller.set_mode(mode);
+        let decision = period(&mut controller, &mut cache, RBC);
+        assert_eq!(decision.hold, Some(HoldReason::Paused { reason: "deployment".to_owned() }));
+        assert_eq!((decision.mode, cache.limits()), (mode, told.clone()));
+    }
 }
 
 #[test]

@@ -49,6 +49,15 @@ impl BackendTotals {
     }
 }
 
+/// How the controller of a stack stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ControlView {
+    /// Whether its decisions are carried out.
+    pub mode: Mode,
+    /// Why it is paused; `None` when it is not.
+    pub paused: Option<String>,
+}
+
 /// What a control loop works on.
 pub(super) struct ControlPlan {
     pub(super) kind: StackKind,
@@ -123,6 +132,19 @@ impl ControlLoop {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         self.shared.state().control.snapshot.clone()
+    }
+
+    /// How the controller stands; `None` without one.
+    pub(super) fn view(&self) -> Option<ControlView> {
+        let state = self.shared.state();
+        let controller = state.control.controller.as_ref()?;
+        let paused = controller.paused().map(str::to_owned);
+        Some(ControlView { mode: controller.mode(), paused })
+    }
+
+    /// Tells the controller something, and whether there is one.
+    pub(super) fn tell(&self, order: impl FnOnce(&mut Controller)) -> bool {
+        self.shared.state().control.controller.as_mut().map(order).is_some()
     }
 
     pub(super) fn moves(&self) -> Moves {

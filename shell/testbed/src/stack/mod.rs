@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 use robinhood_cache::{Sharing, Store, StoreConfig};
 use robinhood_client::Client;
-use robinhood_controller::{Mode, PolicyKind};
+use robinhood_controller::{Controller, Mode, PolicyKind};
 use robinhood_load_tester::{Recorder, RecorderConfig, RunClock};
 use robinhood_stats::{BackendId, Bytes, Instant, Nanos};
 use robinhood_workload::Request;
 
 pub use application::{AppServer, Handled, QueryCounts, RequestEnd};
-pub use control::BackendTotals;
+pub use control::{BackendTotals, ControlView};
 pub use service_level::SloPoint;
 pub use view::{BackendView, StackView};
 
@@ -321,6 +321,21 @@ impl Stack {
     /// Takes in what the client has counted so far. The loop does so by itself five times a period.
     pub fn settle(&self) {
         self.control.settle();
+    }
+
+    /// Stops all moves of cache space until [`Self::resume`]; the reason goes into the decision records. False without a controller.
+    pub fn pause(&self, reason: String) -> bool {
+        self.control.tell(|controller| controller.pause(reason))
+    }
+
+    /// Moves cache space again. False without a controller.
+    pub fn resume(&self) -> bool {
+        self.control.tell(Controller::resume)
+    }
+
+    /// Lets the controller act or only advise. False without one.
+    pub fn set_mode(&self, mode: Mode) -> bool {
+        self.control.tell(|controller| controller.set_mode(mode))
     }
 
     /// The present state.

@@ -194,11 +194,27 @@ fn an_active_controller_moves_bytes_and_an_advising_one_only_says_so() {
 }
 
 #[test]
+fn a_paused_controller_moves_nothing_until_it_is_resumed() {
+    let stack = stack(partitioned(Mode::Active), 50.0);
+    assert!(stack.pause("maintenance".to_owned()) && stack.set_mode(Mode::Advise));
+    let start = limits(&stack);
+    load(&stack);
+    let view = stack.view();
+    let paused = Some("maintenance".to_owned());
+    assert_eq!(view.control, Some(ControlView { mode: Mode::Advise, paused }));
+    assert!(view.decisions.iter().any(|decision| decision.to_string().contains("maintenance")));
+    assert_eq!((limits(&stack), view.bytes_moved), (start, Bytes::ZERO));
+    assert!(stack.resume() && stack.set_mode(Mode::Active));
+    assert_eq!(stack.view().control, Some(ControlView { mode: Mode::Active, paused: None }));
+}
+
+#[test]
 fn a_shared_stack_decides_nothing_and_shows_who_blocks() {
     let stack = stack(StackKind::Shared, 50.0);
     load(&stack);
     let view = stack.view();
-    assert!(view.decisions.is_empty());
+    assert!(view.decisions.is_empty() && view.control.is_none());
+    assert!(!stack.pause(String::new()) && !stack.resume() && !stack.set_mode(Mode::Advise));
     let rbc: f64 = view.backends.iter().map(|backend| backend.rbc_share).sum();
     assert!((rbc + view.own_rbc_share - 1.0).abs() < 1e-9, "{rbc} + {}", view.own_rbc_share);
     let used: Bytes = view.backends.iter().map(|backend| backend.used).sum();

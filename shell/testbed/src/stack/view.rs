@@ -6,7 +6,7 @@ use robinhood_load_tester::Counts;
 use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos};
 use serde::Serialize;
 
-use super::{BackendTotals, QueryCounts, SloPoint, Stack};
+use super::{BackendTotals, ControlView, QueryCounts, SloPoint, Stack};
 use crate::backend::BackendStatistics;
 use crate::experiment::Doubt;
 
@@ -17,6 +17,8 @@ pub struct StackView {
     pub name: String,
     /// Its policy.
     pub policy: &'static str,
+    /// How its controller stands; `None` without one.
+    pub control: Option<ControlView>,
     /// The moment.
     pub at: Instant,
     /// Percentiles of all windows so far, oldest first.
@@ -106,6 +108,7 @@ pub(super) fn of(stack: &Stack) -> StackView {
     StackView {
         name: stack.config.name.clone(),
         policy: stack.config.kind.policy_name(),
+        control: stack.control.view(),
         at: now,
         slo: stack.service_level.points(now),
         backends: stack.dataset.ids().map(backend).collect(),
