@@ -10,8 +10,10 @@ use robinhood_stats::{Bytes, Nanos, Rate};
 
 use robinhood_workload::presets::Scale;
 
+use crate::completions::CompletionsArgs;
 #[cfg(target_os = "linux")]
 use crate::load::LoadArgs;
+use crate::man::ManArgs;
 use crate::testbed::TestbedArgs;
 use crate::top::TopArgs;
 use crate::values::{self, Policies, Seeds};
@@ -46,6 +48,10 @@ pub(crate) enum Command {
     /// Open-loop load on a server, with times that can be trusted at the tail
     #[cfg(target_os = "linux")]
     Load(LoadArgs),
+    /// Print a script that makes a shell complete commands and flags
+    Completions(CompletionsArgs),
+    /// Write manual pages, one for each command
+    Man(ManArgs),
 }
 
 const DEMO_EXAMPLES: &str = "\
@@ -107,7 +113,7 @@ Examples:
   robinhood simulate --workload b1-slow --policy all
   robinhood simulate --workload onerf --policy all --time-scale 10 --percentile 99.9
   robinhood simulate --trace requests.jsonl --rate 400/s --budget 64MiB --policy all
-  robinhood simulate --workload demo --seed 1..10 --json simulated.json --csv simulated.csv";
+  robinhood simulate --workload demo --seed 1..10 --json simulated.json --html simulated.html";
 
 /// Flags of `robinhood simulate`.
 #[derive(Debug, Args)]
@@ -179,7 +185,37 @@ pub(crate) struct SimulateArgs {
     /// Write the course of all runs as CSV: latencies, and by backend hit ratio, load, query P99, shares of cache and RBC
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Write a report with charts as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Leave the part out that differs from run to run, so that equal seeds give equal bytes
     #[arg(long, requires = "json")]
     pub(crate) no_timing: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, CommandFactory};
+
+    /// Names of the commands below `command` whose long help shows no example.
+    fn without_example(command: &mut Command, path: &str, found: &mut Vec<String>) {
+        if !command.render_long_help().to_string().contains("Examples:\n  robinhood ") {
+            found.push(path.to_owned());
+        }
+        for below in command.get_subcommands_mut().filter(|below| below.get_name() != "help") {
+            let path = format!("{path} {}", below.get_name());
+            without_example(below, &path, found);
+        }
+    }
+
+    #[test]
+    fn the_definitions_agree_and_the_help_of_every_command_has_an_example() {
+        let mut command = Cli::command();
+        command.build(); // checks the definitions too
+        command.clone().debug_assert();
+        let mut found = Vec::new();
+        without_example(&mut command, "robinhood", &mut found);
+        assert_eq!(found, [""; 0]);
+    }
 }

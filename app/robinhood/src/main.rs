@@ -1,11 +1,14 @@
 //! The `robinhood` command line: parse, run, say how it ended.
 
 mod cli;
+mod completions;
 mod demo;
 mod failure;
+mod html;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod load;
+mod man;
 mod output;
 mod screen;
 mod simulate;
@@ -33,6 +36,11 @@ fn main() -> ExitCode {
         cli::Command::Testbed(args) => testbed::run(&args),
         #[cfg(target_os = "linux")]
         cli::Command::Load(args) => load::run(&args),
+        cli::Command::Completions(args) => {
+            completions::run(&args);
+            Ok(())
+        }
+        cli::Command::Man(args) => man::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

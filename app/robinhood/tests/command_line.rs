@@ -197,3 +197,74 @@ fn ctrl_c_ends_a_demo_with_the_summary_so_far() {
     assert_eq!(document["interrupted"], true);
     assert!(document["stacks"]["shared"]["requests"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn every_shell_gets_a_script_that_names_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = robinhood(&["completions", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        for word in ["simulate", "calibrate", "no-page", "completions"] {
+            assert!(script.contains(word), "{word} is missing for {shell}");
+        }
+    }
+    let (code, error) = refused(&["completions", "tcsh"]);
+    assert!(code == 2 && error.contains("bash"), "{code}: {error}");
+}
+
+#[test]
+fn bash_parses_its_script_and_completes_commands_and_flags_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("robinhood.bash");
+    std::fs::write(&script, robinhood(&["completions", "bash"]).stdout).unwrap();
+    let parsed = Command::new("bash").arg("-n").arg(&script).status().expect("bash is there");
+    assert!(parsed.success());
+    let complete = |words: &str| {
+        let last = words.split(' ').count() - 1;
+        let asks = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD={last}; _robinhood robinhood \"${{COMP_WORDS[{last}]}}\" \"${{COMP_WORDS[{}]}}\"; echo \"${{COMPREPLY[@]}}\"",
+            script.display(),
+            last - 1
+        );
+        let output = Command::new("bash").args(["-c", &asks]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(complete("robinhood sim"), "simulate");
+    assert_eq!(complete("robinhood workload cal"), "calibrate");
+    assert_eq!(complete("robinhood demo --adv"), "--advise");
+}
+
+fn page(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn every_command_has_a_manual_page_with_its_flags_and_examples() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("new").join("man1");
+    let output = robinhood(&["man", pages.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut names: Vec<String> = std::fs::read_dir(&pages)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    for name in
+        ["robinhood", "robinhood-demo", "robinhood-workload-show", "robinhood-testbed-serve"]
+    {
+        assert!(names.contains(&format!("{name}.1")), "{name} is not among {names:?}");
+    }
+    for name in &names {
+        let page = page(&pages, name);
+        assert!(page.contains(".TH") && page.contains("Examples:"), "{name}:\n{page}");
+    }
+    assert!(page(&pages, "robinhood-demo.1").contains("\\-\\-advise"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let (code, error) = refused(&["man", file.path().join("man").to_str().unwrap()]);
+    assert_eq!(code, 1, "{error}");
+    assert!(error.contains(file.path().to_str().unwrap()), "{error}");
+}

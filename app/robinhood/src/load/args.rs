@@ -31,28 +31,51 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
     /// memcached and what speaks its protocol
+    #[command(
+        after_help = "Examples:\n  robinhood load memcached --target 127.0.0.1:11211 --rate 20000/s --duration 10s\n  robinhood load memcached --target unix:/run/memcached.sock --rate 20000/s --workload etc"
+    )]
     Memcached(MemcachedArgs),
     /// Redis, Valkey and what speaks RESP
+    #[command(
+        after_help = "Examples:\n  robinhood load resp --target 127.0.0.1:6379 --rate 20000/s --workload etc --html run.html"
+    )]
     Resp(RespArgs),
     /// HTTP/1.1: GET and PUT of a path for each key
+    #[command(
+        after_help = "Examples:\n  robinhood load http --target 127.0.0.1:8080 --rate 500/s --path /items/{key} --fail-if 'p99>20ms'"
+    )]
     Http(HttpArgs),
     /// The application server of the testbed: requests of a trace
+    #[command(
+        after_help = "Examples:\n  robinhood load app --target 127.0.0.1:7000 --trace demo.rht --rate 600/s --connections 200 --sleep"
+    )]
     App(AppArgs),
     /// Frames of 16 bytes that come back; without --target against an own server on another processor
+    #[command(
+        after_help = "Examples:\n  robinhood load null --rate 50000/s\n  robinhood load null --rate 50000/s --unix --hdr-log null.hlog"
+    )]
     Null(NullArgs),
     /// The same frames as UDP datagrams
+    #[command(after_help = "Examples:\n  robinhood load udp --rate 50000/s")]
     Udp(NullArgs),
     /// Print a key-value workload as TOML, to be edited and given to --workload
+    #[command(after_help = "Examples:\n  robinhood load workload etc > mine.toml")]
     Workload {
         /// small, etc or the path of a file
         #[arg(value_name = "NAME|FILE")]
         name: String,
     },
     /// One result from those of several instances
+    #[command(
+        after_help = "Examples:\n  robinhood load combine first.json second.json --json both.json --fail-if 'p99>1ms'"
+    )]
     Combine(CombineArgs),
     /// Our times beside those of a packet capture, at two loads
     Verify(Box<VerifyArgs>),
     /// A server to load: every request is answered, at once or after a fixed service time
+    #[command(
+        after_help = "Examples:\n  robinhood load serve null --service 200us\n  robinhood load serve http --listen 127.0.0.1:8080"
+    )]
     Serve(ServeArgs),
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct WorkloadArgs {
 #[derive(Debug, Subcommand)]
 enum WorkloadCommand {
     /// Names of the built-in workloads, with one line each
+    #[command(after_help = "Examples:\n  robinhood workload list")]
     List,
     /// Print a workload as a file that can be edited and used
     Show(ShowArgs),
@@ -51,8 +52,14 @@ enum WorkloadCommand {
     Inspect(InspectArgs),
 }
 
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  robinhood workload show demo
+  robinhood workload show onerf --scale 1 > onerf.toml    a file to edit";
+
 /// Flags of `robinhood workload show`.
 #[derive(Debug, Args)]
+#[command(after_help = SHOW_EXAMPLES)]
 struct ShowArgs {
     /// A preset, or the path of a workload file
     #[arg(value_name = "NAME|FILE")]
