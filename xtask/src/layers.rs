@@ -9,8 +9,12 @@ use serde_json::Value;
 use crate::Findings;
 
 /// One shell may import another only where it is a library for it: (importing, imported).
-const SHELL_LIBRARIES: &[(&str, &str)] =
-    &[("robinhood-testbed", "robinhood-client"), ("robinhood-testbed", "robinhood-load-tester")];
+const SHELL_LIBRARIES: &[(&str, &str)] = &[
+    ("robinhood-control", "robinhood-client"),
+    ("robinhood-testbed", "robinhood-client"),
+    ("robinhood-testbed", "robinhood-control"),
+    ("robinhood-testbed", "robinhood-load-tester"),
+];
 
 /// Crates that bring clocks, threads, sockets, files or hidden randomness: none of them in the core, outside its tests.
 const NOT_IN_CORE: &[&str] =
@@ -30,7 +34,7 @@ impl Layer {
         match folder {
             "core" => Some(Self::Core),
             "shell" => Some(Self::Shell),
-            "app" => Some(Self::App),
+            "app" | "examples" => Some(Self::App), // examples join crates too, and nobody imports them
             "xtask" | "fuzz" => Some(Self::Tool),
             _ => None,
         }

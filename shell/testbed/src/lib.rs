@@ -29,8 +29,10 @@ pub use experiment::{
 };
 pub use front::{Front, FrontCounts, FrontError, ServedStack, ServedStackConfig};
 pub use limit::{BatchId, ResourceLimit, ServiceLimit};
+pub use robinhood_control::{BackendTotals, ControlView};
+pub use robinhood_load_tester::RunClock;
 pub use stack::{
-    AppServer, BackendTotals, BackendView, ColdStack, ControlView, Handled, QueryCounts,
-    RequestEnd, SloPoint, Stack, StackConfig, StackError, StackKind, StackView,
+    AppServer, BackendView, ColdStack, Handled, QueryCounts, RequestEnd, SloPoint, Stack,
+    StackConfig, StackError, StackKind, StackView,
 };
 pub use work::{Catalogue, Work, WorkError};

@@ -55,7 +55,7 @@ impl ServedStack {
         let Prepared { dataset, prefix, requests_per_second, .. } =
             Source::Generated(workload).prepare(seed)?;
         let budget = budget.unwrap_or(dataset.workload().cache_per_server);
-        let name = kind.policy_name().to_owned();
+        let name = kind.policy().as_str().to_owned();
         let config = StackConfig { name, kind, budget, time_scale, queue_max: QUEUE_MAX };
         let stack = ColdStack::new(config, Arc::clone(&dataset))?;
         progress(Phase::Checking);

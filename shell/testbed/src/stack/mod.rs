@@ -6,7 +6,6 @@
 //! that runs.
 
 mod application;
-mod control;
 mod prefill;
 mod service_level;
 #[cfg(test)]
@@ -17,13 +16,13 @@ use std::sync::Arc;
 
 use robinhood_cache::{Sharing, Store, StoreConfig};
 use robinhood_client::Client;
-use robinhood_controller::{Controller, Mode, PolicyKind};
+use robinhood_control::{ControlError, ControlLoop};
+use robinhood_controller::{Mode, PolicyKind};
 use robinhood_load_tester::{Recorder, RecorderConfig, RunClock};
 use robinhood_stats::{BackendId, Bytes, Instant, Nanos};
 use robinhood_workload::Request;
 
 pub use application::{AppServer, Handled, QueryCounts, RequestEnd};
-pub use control::{BackendTotals, ControlView};
 pub use service_level::SloPoint;
 pub use view::{BackendView, StackView};
 
@@ -31,11 +30,9 @@ use crate::backend::{Backend, BackendSettings, StartError};
 use crate::dataset::Dataset;
 use crate::limit::ResourceLimit;
 use crate::work::WorkError;
-use control::{ControlLoop, ControlPlan};
 use service_level::ServiceLevel;
 
-/// Control period, SLO window and SLO step of the paper, before compression.
-pub(crate) const PERIOD: Nanos = Nanos::from_secs(5);
+/// SLO window and SLO step of the paper, before compression.
 const SLO_WINDOW: Nanos = Nanos::from_secs(60);
 const SLO_STEP: Nanos = Nanos::from_secs(5);
 
@@ -67,11 +64,19 @@ impl StackKind {
         }
     }
 
-    /// The name of the policy.
-    pub const fn policy_name(self) -> &'static str {
+    /// The policy.
+    pub const fn policy(self) -> PolicyKind {
         match self {
-            Self::Shared => PolicyKind::Shared.as_str(),
-            Self::Partitioned { policy, .. } => policy.as_str(),
+            Self::Shared => PolicyKind::Shared,
+            Self::Partitioned { policy, .. } => policy,
+        }
+    }
+
+    /// Whether decisions are carried out; a shared cache has none.
+    pub const fn mode(self) -> Mode {
+        match self {
+            Self::Shared => Mode::Advise,
+            Self::Partitioned { mode, .. } => mode,
         }
     }
 }
@@ -123,12 +128,12 @@ pub enum StackError {
         error: robinhood_client::BuildError,
     },
     /// The collector or the controller refuses its settings.
-    #[error("stack `{stack}`: {reason}")]
+    #[error("stack `{stack}`: {error}")]
     Control {
         /// The stack.
         stack: String,
         /// What is wrong.
-        reason: String,
+        error: ControlError,
     },
     /// A backend does not start.
     #[error("stack `{stack}`: {error}")]
@@ -221,15 +226,15 @@ impl ColdStack {
         }
         let client =
             client.build().map_err(|error| StackError::Client { stack: stack.clone(), error })?;
-        let plan = ControlPlan {
-            kind: config.kind,
-            time_scale: config.time_scale,
-            client: client.clone(),
-            item_bytes_max: dataset.ids().map(|id| dataset.item_bytes_max(id)).collect(),
-            clock,
-        };
-        let control = ControlLoop::start(&stack, plan)
-            .map_err(|reason| StackError::Control { stack, reason })?;
+        let control = ControlLoop::builder(client.clone())
+            .name(&stack)
+            .policy(config.kind.policy())
+            .mode(config.kind.mode())
+            .time_scale(config.time_scale)
+            .item_bytes_max(dataset.ids().map(|id| dataset.item_bytes_max(id)).collect())
+            .clock(move || clock.now())
+            .start()
+            .map_err(|error| StackError::Control { stack, error })?;
         let recorder = Recorder::new(RecorderConfig {
             in_flight_max: IN_FLIGHT_MAX,
             ..RecorderConfig::default()
@@ -325,17 +330,17 @@ impl Stack {
 
     /// Stops all moves of cache space until [`Self::resume`]; the reason goes into the decision records. False without a controller.
     pub fn pause(&self, reason: String) -> bool {
-        self.control.tell(|controller| controller.pause(reason))
+        self.control.pause(reason)
     }
 
     /// Moves cache space again. False without a controller.
     pub fn resume(&self) -> bool {
-        self.control.tell(Controller::resume)
+        self.control.resume()
     }
 
     /// Lets the controller act or only advise. False without one.
     pub fn set_mode(&self, mode: Mode) -> bool {
-        self.control.tell(|controller| controller.set_mode(mode))
+        self.control.set_mode(mode)
     }
 
     /// The present state.

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use robinhood_control::ControlView;
 use robinhood_workload::{Key, Workload, presets};
 
 use super::*;
@@ -157,7 +158,7 @@ fn load(stack: &Arc<Stack>) {
             }
         }
     });
-    let periods = PERIOD.scaled_down(stack.config.time_scale).0 * 3;
+    let periods = Nanos::from_secs(5).scaled_down(stack.config.time_scale).0 * 3;
     std::thread::sleep(Duration::from_nanos(periods));
 }
 

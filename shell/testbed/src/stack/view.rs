@@ -1,12 +1,13 @@
 //! What can be seen of a running stack.
 
 use robinhood_cache::PartitionId;
+use robinhood_control::{BackendTotals, ControlView};
 use robinhood_controller::Decision;
 use robinhood_load_tester::Counts;
 use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos};
 use serde::Serialize;
 
-use super::{BackendTotals, ControlView, QueryCounts, SloPoint, Stack};
+use super::{QueryCounts, SloPoint, Stack};
 use crate::backend::BackendStatistics;
 use crate::experiment::Doubt;
 
@@ -107,7 +108,7 @@ pub(super) fn of(stack: &Stack) -> StackView {
     let moves = stack.control.moves();
     StackView {
         name: stack.config.name.clone(),
-        policy: stack.config.kind.policy_name(),
+        policy: stack.config.kind.policy().as_str(),
         control: stack.control.view(),
         at: now,
         slo: stack.service_level.points(now),
