@@ -32,6 +32,31 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
     written.map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
 }
 
+/// Refuses files that cannot be written or are asked for twice, each given with its flag.
+pub(crate) fn check_files(files: &[(&str, &Option<PathBuf>)]) -> Result<(), Failure> {
+    let mut seen: Vec<(&str, &Path)> = Vec::new();
+    for (flag, path) in files {
+        let Some(path) = path else { continue };
+        check_writable(path)?;
+        if let Some((other, _)) = seen.iter().find(|(_, known)| is_same(known, path)) {
+            let text = format!("{other} and {flag} name the same file: give each its own");
+            return Err(Failure::usage(text));
+        }
+        seen.push((flag, path));
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file that may not be there yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok();
+        path.canonicalize().ok().or_else(|| Some(folder?.join(path.file_name()?)))
+    };
+    one == other || place(one).is_some_and(|path| Some(path) == place(other))
+}
+
 /// Prints a result. A reader that has gone, like `head`, is no mistake.
 pub(crate) fn say(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

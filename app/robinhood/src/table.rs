@@ -1,4 +1,7 @@
-//! Plain text tables for people: the first column to the left, the others to the right.
+//! Tables for people, as plain text and for pages: the first column to the left, the others to the right.
+
+use crate::html;
+use crate::svg::escape;
 
 /// Rows of cells under a row of headings.
 pub(crate) struct Table {
@@ -43,6 +46,22 @@ impl Table {
         }
         text
     }
+
+    /// The table as a part of a page; `caption` is plain text.
+    pub(crate) fn html(&self, caption: &str) -> String {
+        let mut text = format!(
+            "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr>",
+            escape(caption)
+        );
+        for heading in &self.rows[0] {
+            text += &format!("<th scope=\"col\">{}</th>", escape(heading));
+        }
+        text += "</tr></thead>\n<tbody>\n";
+        for row in &self.rows[1..] {
+            text += &html::row("", &row[0], &row[1..]);
+        }
+        text + "</tbody></table></div>\n"
+    }
 }
 
 #[cfg(test)]
@@ -55,5 +74,15 @@ mod tests {
         table.row(["shared", "120 ms"]);
         table.row(["robinhood", "9 ms"]);
         assert_eq!(table.render(), "stack         P99\nshared     120 ms\nrobinhood    9 ms\n");
+    }
+
+    #[test]
+    fn a_page_has_the_same_cells_as_text() {
+        let mut table = Table::new(["stack", "P99"]);
+        table.row(["<shared>", "120 ms"]);
+        let html = table.html("a & b");
+        assert!(html.contains("<caption>a &amp; b</caption>"), "{html}");
+        assert!(html.contains("<th scope=\"col\">stack</th><th scope=\"col\">P99</th>"));
+        assert!(html.contains("<th scope=\"row\">&lt;shared&gt;</th><td>120 ms</td>"));
     }
 }

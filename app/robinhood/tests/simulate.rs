@@ -239,6 +239,35 @@ fn the_percentile_and_the_time_scale_change_what_is_measured_and_how_long() {
 }
 
 #[test]
+fn the_report_is_one_file_with_all_policies_and_the_same_figures_as_the_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, html] = ["json", "html"].map(|kind| folder.path().join("run").with_extension(kind));
+    let what = ["--workload", "demo", "--policy", "all", "--duration", "30s", "--no-timing"];
+    let files = ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()];
+    let table = stdout(&simulate(&[&what[..], &files].concat()));
+    let html = std::fs::read_to_string(html).unwrap();
+    for policy in ["robinhood", "static", "cliffhanger", "fair", "lama", "equal", "shared"] {
+        for id in [format!("id=\"{policy}-rbc-wide-t\""), format!("id=\"{policy}-cache-narrow-t\"")]
+        {
+            assert!(html.contains(&id), "{id} is missing");
+        }
+        assert!(
+            policy == "robinhood" || html.contains(&format!("requests: robinhood, {policy}</b>"))
+        );
+    }
+    let row = table.lines().find(|line| line.starts_with("shared ")).unwrap();
+    for cell in row.split("  ").map(str::trim).filter(|cell| cell.ends_with(" ms")) {
+        assert!(html.contains(&format!("<td>{cell}</td>")), "{cell} of the table is missing");
+    }
+    let start = html.split("id=\"robinhood-simulate\">").nth(1).unwrap();
+    let embedded = start.split("</script>").next().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(embedded).unwrap(), read_json(&json));
+    for outside in ["http:", "https:", "src=", "@import", "NaN"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+}
+
+#[test]
 fn all_policies_simulate_on_the_same_requests() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.json");

@@ -40,12 +40,7 @@ const REDRAW: Duration = Duration::from_millis(250);
 
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    for path in [&args.json, &args.svg].into_iter().flatten() {
-        output::check_writable(path)?;
-    }
-    if args.json.is_some() && args.json == args.svg {
-        return Err(Failure::usage("--json and --svg name the same file: give each its own"));
-    }
+    output::check_files(&[("--json", &args.json), ("--svg", &args.svg)])?;
     if args.advise && args.policy == PolicyKind::Shared {
         return Err(Failure::usage(
             "--advise is about a controller, and --policy shared has none: leave one of them out",

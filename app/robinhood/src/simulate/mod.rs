@@ -5,6 +5,7 @@ mod check;
 mod csv;
 mod document;
 mod figures;
+mod html;
 mod plan;
 mod pool;
 mod tables;
@@ -62,12 +63,7 @@ impl Failed {
 
 /// Runs the command.
 pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
-    for path in [&args.json, &args.csv].into_iter().flatten() {
-        output::check_writable(path)?;
-    }
-    if args.json.is_some() && args.json == args.csv {
-        return Err(Failure::usage("--json and --csv name the same file: give each its own"));
-    }
+    output::check_files(&[("--json", &args.json), ("--csv", &args.csv), ("--html", &args.html)])?;
     let plan = Plan::new(args)?;
     check::check(&plan).map_err(Failure::configuration)?;
     let stop = interrupt::stop_flag()?;
@@ -89,10 +85,13 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let missing: Vec<Job> = plan.jobs().into_iter().filter(|job| !is_made(job)).collect();
     let timing = document::Timing::new(started.elapsed().as_secs_f64(), &runs);
     eprintln!("{timing}");
+    let timing = (!args.no_timing).then_some(timing);
+    let document = document::Document::new(&plan, &runs, &missing, &warnings, timing);
     if let Some(path) = &args.json {
-        let timing = (!args.no_timing).then_some(timing);
-        let document = document::Document::new(&plan, &runs, &missing, &warnings, timing);
         output::write_json(path, &document)?;
+    }
+    if let Some(path) = &args.html {
+        output::write_text(path, &html::page(&plan, &runs, &document, &warnings)?)?;
     }
     if let Some(path) = &args.csv {
         output::write_with(path, |file| csv::write(&runs, &mut BufWriter::new(file)))?;

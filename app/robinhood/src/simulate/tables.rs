@@ -25,17 +25,20 @@ pub(super) fn seed_list(seeds: &[u64]) -> String {
 /// All that is printed of the runs.
 pub(super) fn of(plan: &Plan, runs: &[Run]) -> String {
     let first: Vec<&Run> = runs.iter().filter(|run| run.seed == runs[0].seed).collect();
+    let (table, note) = comparison(plan, runs);
+    let (by_backend, left_out) = backend_tables(&first);
+    let by_backend: Vec<String> = by_backend.iter().map(Table::render).collect();
     format!(
-        "{}\nseed {}\n{}\n{}",
-        comparison(plan, runs),
+        "{}{note}\nseed {}\n{}\n{}{left_out}",
+        table.render(),
         runs[0].seed,
         chart::of(&first, plan.options.percentile),
-        backend_tables(&first)
+        by_backend.join("\n")
     )
 }
 
-/// One row for each policy: medians over the seeds.
-fn comparison(plan: &Plan, runs: &[Run]) -> String {
+/// One row for each policy, medians over the seeds, and a line that explains it.
+pub(super) fn comparison(plan: &Plan, runs: &[Run]) -> (Table, &'static str) {
     let tail = format!("P{}", plan.options.percentile);
     let headings = [
         "policy".to_owned(),
@@ -89,7 +92,7 @@ fn comparison(plan: &Plan, runs: &[Run]) -> String {
     } else {
         ""
     };
-    format!("{}{note}", table.render())
+    (table, note)
 }
 
 /// What the figures of a policy lack, after its name: seeds, or the ends of runs.
@@ -130,8 +133,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// The policies of one seed by backend, a few side by side.
-fn backend_tables(runs: &[&Run]) -> String {
+/// The policies of one seed by backend, a few side by side, and a line about the backends that are left out.
+pub(super) fn backend_tables(runs: &[&Run]) -> (Vec<Table>, String) {
     let blocks_most = |id: usize| {
         runs.iter().map(|run| run.outcome.backends[id].rbc_share_mean).fold(0.0, f64::max)
     };
@@ -140,16 +143,15 @@ fn backend_tables(runs: &[&Run]) -> String {
     shown.sort_by(|&a, &b| blocks_most(b).total_cmp(&blocks_most(a)));
     shown.truncate(BACKENDS_MAX);
     shown.sort_unstable();
-    let tables: Vec<String> =
-        runs.chunks(POLICIES_SIDE_BY_SIDE).map(|some| backend_table(some, &shown)).collect();
+    let tables = runs.chunks(POLICIES_SIDE_BY_SIDE).map(|some| backend_table(some, &shown));
     let left_out = match all - shown.len() {
         0 => String::new(),
         more => format!("{more} backends that block less are in --json\n"),
     };
-    format!("{}{left_out}", tables.join("\n"))
+    (tables.collect(), left_out)
 }
 
-fn backend_table(runs: &[&Run], shown: &[usize]) -> String {
+fn backend_table(runs: &[&Run], shown: &[usize]) -> Table {
     let has_growth = runs.iter().all(|run| !run.growth.is_empty());
     let columns = if has_growth { 4 } else { 3 };
     let headings = runs.iter().flat_map(|run| {
@@ -173,7 +175,7 @@ fn backend_table(runs: &[&Run], shown: &[usize]) -> String {
         let name = runs[0].outcome.backends[id].name.to_string();
         table.row([name].into_iter().chain(cells));
     }
-    table.render()
+    table
 }
 
 #[cfg(test)]

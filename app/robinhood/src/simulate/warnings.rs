@@ -148,6 +148,17 @@ fn held(plan: &Plan, run: &Run) -> Option<Warning> {
 
 /// The warnings as lines, those of one kind and policy together.
 pub(super) fn lines(warnings: &[Warning]) -> String {
+    let sentences = sentences(warnings);
+    let lines = sentences.iter().take(LINES_MAX).map(|sentence| format!("warning: {sentence}\n"));
+    let mut text: String = lines.collect();
+    if sentences.len() > LINES_MAX {
+        text.push_str(&format!("and {} warnings more: see --json\n", sentences.len() - LINES_MAX));
+    }
+    text
+}
+
+/// One sentence for the warnings of one kind and policy.
+pub(super) fn sentences(warnings: &[Warning]) -> Vec<String> {
     let mut groups: Vec<Vec<&Warning>> = Vec::new();
     for warning in warnings {
         let alike = |group: &&mut Vec<&Warning>| {
@@ -159,14 +170,7 @@ pub(super) fn lines(warnings: &[Warning]) -> String {
         }
     }
     groups.sort_by_key(|group| group[0].kind);
-    let mut text = String::new();
-    for group in groups.iter().take(LINES_MAX) {
-        text.push_str(&format!("warning: {}\n", sentence(group)));
-    }
-    if groups.len() > LINES_MAX {
-        text.push_str(&format!("and {} warnings more: see --json\n", groups.len() - LINES_MAX));
-    }
-    text
+    groups.iter().map(|group| sentence(group)).collect()
 }
 
 /// What warnings of one kind and policy say together.

@@ -98,10 +98,15 @@ impl Across {
     pub(super) fn marks(self, about: f64) -> Vec<(f64, String)> {
         match self {
             Self::Seconds(longest) => {
-                let step = round_step(longest / about.min(8.0));
-                (0..=(longest * 1.001 / step) as u32)
+                let (unit_s, unit, least) = match longest {
+                    longest if longest >= 7_200.0 => (3_600.0, "h", 1.0),
+                    longest if longest >= 600.0 => (60.0, "min", 1.0),
+                    _ => (1.0, "s", 0.0),
+                };
+                let step = round_step(longest / unit_s / about.min(8.0)).max(least);
+                (0..=(longest / unit_s * 1.001 / step) as u32)
                     .map(|count| f64::from(count) * step)
-                    .map(|seconds| (seconds, format!("{} s", grouped(seconds))))
+                    .map(|value| (value * unit_s, format!("{} {unit}", grouped(value))))
                     .collect()
             }
             Self::Quantiles(last) => QUANTILES
@@ -174,6 +179,14 @@ mod tests {
         }
         let names: Vec<String> = axis.marks(8.0).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["P50", "P90", "P99", "P99.9", "P99.99"]);
+    }
+
+    #[test]
+    fn long_times_are_in_minutes_and_hours() {
+        let last = |seconds: f64| Across::Seconds(seconds).marks(8.0).pop().unwrap();
+        assert_eq!(last(120.0), (120.0, "120 s".to_owned()));
+        assert_eq!(last(1_200.0), (1_200.0, "20 min".to_owned()));
+        assert_eq!(last(14_400.0), (14_400.0, "4 h".to_owned()));
     }
 
     #[test]

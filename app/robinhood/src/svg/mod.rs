@@ -4,11 +4,13 @@
 //! light on dark, and follow the reader's setting.
 
 mod axes;
+mod shares;
 
 use std::fmt::Write;
 
 use axes::Ticks;
 pub(crate) use axes::{Across, Upright, grouped};
+pub(crate) use shares::{BANDS_MAX, Band, Shares};
 
 /// A curve: points of (place on the axis across, value).
 pub(crate) struct Curve<'a> {
@@ -96,8 +98,9 @@ svg .grid{stroke:#ddd;stroke-width:1}svg .rule{stroke:#555;stroke-dasharray:6 4}
 svg .span{fill:#000;opacity:.06}svg .paper{fill:#fff}svg .halo{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}\
 svg .c{fill:none;stroke-width:2;stroke-linejoin:round}\
 svg .c0{stroke:#b84a00}svg .c1{stroke:#0067a3;stroke-dasharray:8 3}svg .c2{stroke:#007355;stroke-dasharray:2 3}svg .c3{stroke:#a3457c;stroke-dasharray:9 3 2 3}\
+svg .b{stroke:#fff;stroke-width:1}svg .b0{fill:#0072b2}svg .b1{fill:#e69f00}svg .b2{fill:#009e73}svg .b3{fill:#cc79a7}svg .b4{fill:#56b4e9}svg .b5{fill:#9a9a9a}\
 @media(prefers-color-scheme:dark){svg text{fill:#ddd}svg .grid{stroke:#3a3a3a}svg .rule{stroke:#bbb}svg .span{fill:#fff;opacity:.1}svg .paper{fill:#161616}svg .halo{stroke:#161616}\
-svg .c0{stroke:#f28c4b}svg .c1{stroke:#63b8ee}svg .c2{stroke:#35c79b}svg .c3{stroke:#e39ac4}}";
+svg .b{stroke:#161616}svg .c0{stroke:#f28c4b}svg .c1{stroke:#63b8ee}svg .c2{stroke:#35c79b}svg .c3{stroke:#e39ac4}}";
 
 impl Chart<'_> {
     /// The picture as the text of an SVG file.
@@ -114,14 +117,7 @@ impl Chart<'_> {
     pub(crate) fn inline(&self, id: &str) -> String {
         let mut html = String::new();
         for (class, layout) in [("wide", WIDE), ("narrow", NARROW)] {
-            let Layout { width, height, .. } = layout;
-            let _ = write!(
-                html,
-                "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-{class}-t {id}-{class}-d\">\
-                 <title id=\"{id}-{class}-t\">{}</title><desc id=\"{id}-{class}-d\">{}</desc>",
-                escape(self.title),
-                escape(&self.subtitle)
-            );
+            open_inline(&mut html, (class, id), layout, (self.title, &self.subtitle));
             self.draw(&mut html, layout);
             html.push_str("</svg>\n");
         }
@@ -237,6 +233,23 @@ pub(crate) fn open(svg: &mut String, title: &str, subtitle: &str) {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{0}\">\
          <style>{STYLE}</style><rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\
          <text class=\"title\" x=\"{LEFT}\" y=\"28\">{0}</text><text x=\"{LEFT}\" y=\"50\">{1}</text>",
+        escape(title),
+        escape(subtitle)
+    );
+}
+
+/// The beginning of a part of a page.
+fn open_inline(
+    html: &mut String,
+    (class, id): (&str, &str),
+    layout: Layout,
+    (title, subtitle): (&str, &str),
+) {
+    let Layout { width, height, .. } = layout;
+    let _ = write!(
+        html,
+        "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-{class}-t {id}-{class}-d\">\
+         <title id=\"{id}-{class}-t\">{}</title><desc id=\"{id}-{class}-d\">{}</desc>",
         escape(title),
         escape(subtitle)
     );

@@ -9,7 +9,8 @@ use robinhood_load_tester::summary::CONFIDENCE;
 use robinhood_stats::samples::samples_needed;
 use robinhood_stats::{Histogram, Nanos};
 
-use crate::svg::{Across, Chart, Curve, Span, Upright, escape, grouped};
+use crate::html::figure;
+use crate::svg::{Across, Chart, Curve, Span, Upright, grouped};
 
 /// The most points of a curve over time.
 const POINTS_MAX: u64 = 200;
@@ -28,15 +29,6 @@ pub(super) fn all(result: &LoadResult, run: &RunReport) -> String {
         "<section>\n<h2>Latency</h2>\n{}</section>\n<section>\n<h2>Load</h2>\n{}</section>\n<section>\n<h2>Lateness of the load tester</h2>\n{lateness}</section>\n",
         figures.concat(),
         counts.concat()
-    )
-}
-
-fn figure(id: &str, chart: &Chart<'_>) -> String {
-    format!(
-        "<figure>\n{}<figcaption><b>{}</b> {}</figcaption>\n</figure>\n",
-        chart.inline(id),
-        escape(chart.title),
-        escape(&chart.subtitle)
     )
 }
 

@@ -1,6 +1,4 @@
-//! A load test as one HTML file that needs nothing else: no network, no script, no font.
-//!
-//! Everything that comes from outside passes [`escape`]; the JSON for programs stands in an element that no browser runs.
+//! A load test as one HTML file.
 
 mod charts;
 mod tables;
@@ -12,14 +10,12 @@ use robinhood_load_tester::run::RunReport;
 
 use super::text::micros;
 use crate::failure::Failure;
-use crate::svg::{self, escape, grouped};
-
-const CSS: &str = include_str!("page.css");
+use crate::html::{Page, many};
+use crate::svg::{escape, grouped};
 
 /// The page.
 pub(crate) fn page(result: &LoadResult, run: &RunReport) -> Result<String, Failure> {
     let asked = &result.asked;
-    let title = escape(&format!("Load test: {} at {}", asked.protocol, asked.target));
     let sections = [
         verdict(result),
         tables::times(result),
@@ -31,31 +27,18 @@ pub(crate) fn page(result: &LoadResult, run: &RunReport) -> Result<String, Failu
         tables::client_side(result),
         tables::asked(result),
     ];
-    Ok(format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{CSS}{}\n</style>\n</head>\n<body>\n<main>\n\
-         <h1>{title}</h1>\n<p class=\"soft\">{}</p>\n{}</main>\n\
-         <footer><p class=\"soft\">robinhood {}. The figures of this page, and more, stand in it as JSON: the element with the id \
-         <code>robinhood-load</code>.</p></footer>\n\
-         <script type=\"application/json\" id=\"robinhood-load\">{}</script>\n</body>\n</html>\n",
-        svg::STYLE,
-        subtitle(result),
-        sections.concat(),
-        env!("CARGO_PKG_VERSION"),
-        embedded(result)?
-    ))
-}
-
-/// JSON that cannot end the element it stands in: in JSON, `<` occurs within strings only, where it may be written by its number.
-fn embedded(result: &LoadResult) -> Result<String, Failure> {
-    let json = serde_json::to_string(result).map_err(Failure::failed)?;
-    Ok(json.replace('<', "\\u003c"))
+    let page = Page {
+        title: &format!("Load test: {} at {}", asked.protocol, asked.target),
+        subtitle: &subtitle(result),
+        sections: sections.concat(),
+        json_id: "robinhood-load",
+    };
+    page.render(result)
 }
 
 fn subtitle(result: &LoadResult) -> String {
     let asked = &result.asked;
-    escape(&format!(
+    format!(
         "{}. {} requests/s ({}) by {} with {} connections each, {:.1} s measured after {:.1} s of warm-up. Started {}, seed {}.",
         asked.workload,
         grouped(asked.rate_per_s),
@@ -66,7 +49,7 @@ fn subtitle(result: &LoadResult) -> String {
         asked.warm_up_s,
         calendar(result.started_unix_s),
         asked.seed
-    ))
+    )
 }
 
 /// The verdict, what the test found in one sentence, and every doubt.
@@ -121,11 +104,6 @@ fn in_words(us: f64) -> String {
         us => (us, "us"),
     };
     format!("{} {unit}", micros(Some(value)))
-}
-
-/// A count with its noun.
-fn many(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A moment of Unix time by the calendar, UTC.

@@ -5,7 +5,7 @@ use robinhood_load_tester::result::{ClientResult, LoadResult};
 use robinhood_load_tester::thread::{Granted, Priority};
 
 use super::super::text::{cells, has_failed_arrivals, intervals, is_arrival_test_meant, micros};
-use super::many;
+use crate::html::{many, pair, row};
 use crate::svg::{escape, grouped};
 
 /// Percentiles of all times.
@@ -51,15 +51,6 @@ fn about_intervals(found: &Intervals) -> String {
         );
     }
     html
-}
-
-/// A row; `name` and `cells` are plain text.
-fn row(class: &str, name: &str, cells: &[String]) -> String {
-    let mut html = format!("<tr class=\"{class}\"><th scope=\"row\">{}</th>", escape(name));
-    for cell in cells {
-        html += &format!("<td>{}</td>", escape(cell));
-    }
-    html + "</tr>\n"
 }
 
 /// Where the requests went.
@@ -266,8 +257,4 @@ pub(super) fn asked(result: &LoadResult) -> String {
         html += &pair(name, &value);
     }
     html + "</dl>\n</section>\n"
-}
-
-fn pair(name: &str, value: &str) -> String {
-    format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value))
 }
