@@ -175,9 +175,11 @@ export class Table {
     this.columns.forEach(({ of, text, stack }, index) => {
       const backend = stacks[stack].backends[place];
       const cell = row.cells[index];
-      say(cell.text, text ? text(backend) : percent(of(backend)));
+      const value = of(backend);
+      const digits = stacks[stack].backends.length > ROWS && value < 0.1 ? 1 : 0;
+      say(cell.text, text ? text(backend) : percent(value, digits));
       if (!cell.bar) return;
-      cell.bar.style.width = `${Math.min((of(backend) ?? 0) * 100, 100)}%`;
+      cell.bar.style.width = `${Math.min((value ?? 0) * 100, 100)}%`;
       const limit = backend.limit_bytes === null ? "" : ` of ${bytes(backend.limit_bytes)} allowed`;
       if (of === COLUMNS[2].of) cell.node.title = `${bytes(backend.used_bytes)} used${limit}`;
     });

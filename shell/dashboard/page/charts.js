@@ -14,6 +14,8 @@ export class Charts {
     this.choice = choice;
     this.hosts = hosts;
     this.p99 = new Chart(hosts.p99, { label: "Request P99 over time", height: 270, pick: (time) => this.p99At(time) });
+    this.names = el("p", { class: "names" }); // where the chart has no room for them
+    hosts.p99.append(this.names);
     this.pairs = [];
     this.stacks = "";
   }
@@ -23,6 +25,7 @@ export class Charts {
     const names = this.store.state.stacks.map((stack) => stack.name);
     if (names.join("\n") === this.stacks) return;
     this.stacks = names.join("\n");
+    this.names.replaceChildren(...names.map((name, stack) => el("span", {}, el("i", { class: `swatch stack-${stack}` }), name)));
     const kinds = [
       { host: this.hosts.rbc, key: "rbc_share", kind: "area", label: "Share of the tail by backend" },
       { host: this.hosts.cache, key: "cache_share", kind: "area", label: "Share of the cache by backend" },
@@ -49,8 +52,9 @@ export class Charts {
 
   p99Model() {
     const { stacks, objective_ms, elapsed_s } = this.store.state;
-    const values = stacks.flatMap((stack) => stack.points.map((point) => point.p99_ms));
-    const top = Math.max(objective_ms ?? 0, ...values, 1) * 1.08;
+    let top = Math.max(objective_ms ?? 0, 1);
+    for (const { points } of stacks) for (const { p99_ms } of points) top = Math.max(top, p99_ms);
+    top *= 1.08;
     const series = stacks.map((stack, index) => {
       const last = stack.points.at(-1);
       return {

@@ -70,7 +70,9 @@ export class Decisions {
     const down = decision.changes.filter((change) => size(change) < 0).slice(0, CHIPS);
     const chip = (change) => el("span", { class: size(change) > 0 ? "gets" : "gives" },
       el("i", { class: `swatch s-${this.choice.slot(change.backend)}` }), `${change.backend} ${signedBytes(size(change))}`);
-    const because = up.length > 0 ? el("span", { class: "quiet because" }, `${up[0].backend} ${up[0].reason}`) : null;
+    // The cause; what follows from it stands inside.
+    const cause = up.length > 0 ? `${up[0].backend} ${up[0].reason.split(":")[0]}` : "";
+    const because = el("span", { class: "quiet because" }, cause);
     const summary = el("summary", {}, time, verdict, ...[...up, ...down].map(chip), because);
     const node = el("details", {}, summary);
     // What is inside is made when it is opened first.

@@ -41,13 +41,13 @@ export class Headline {
       say(card.verdict, objective ? "no requests yet" : "no objective yet");
     } else if (p99 <= objective) {
       mark(card.node, "verdict", "met");
-      say(card.verdict, `\u2713 within the objective of ${ms(objective)}`);
+      say(card.verdict, `\u2713 meets the objective, ${ms(objective)}`);
     } else {
       mark(card.node, "verdict", "missed");
-      say(card.verdict, `\u25b2 ${times(p99 / objective)} the objective of ${ms(objective)}`);
+      say(card.verdict, `\u25b2 ${times(p99 / objective)} the objective, ${ms(objective)}`);
     }
     const missed = stack.violation_ratio;
-    say(card.missed, missed === null ? "" : `missed in ${percent(missed, 1)} of all windows so far`);
+    say(card.missed, missed === null ? "" : `missed in ${percent(missed, 1)} of windows so far`);
     const { failed, timed_out } = stack.requests;
     say(card.errors, failed + timed_out > 0 ? `${failed} errors, ${timed_out} timeouts` : "");
   }

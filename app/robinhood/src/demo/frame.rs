@@ -65,3 +65,47 @@ fn backend(first: &Backend, second: &Backend) -> BackendFrame {
         oldest_ms: both.map(|backend| backend.oldest_ms.unwrap_or(0.0)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use robinhood_dashboard::Point;
+
+    fn state(backends: usize) -> State {
+        let backend = |index: usize| Backend {
+            name: format!("b{index}"),
+            capacity: Some(0.5),
+            rbc_share: index as f64 / 1_000.0,
+            cache_share: 0.25,
+            hit_ratio: Some(0.75),
+            in_flight: 3,
+            ..Backend::default()
+        };
+        let stack = |name: &str, p99_ms: f64| Stack {
+            name: name.to_owned(),
+            points: vec![Point { seconds: 1.0, p99_ms }],
+            violation_ratio: Some(0.1),
+            backends: (0..backends).map(backend).collect(),
+            ..Stack::default()
+        };
+        State { stacks: vec![stack("shared", 80.5), stack("robinhood", 30.5)], ..State::default() }
+    }
+
+    #[test]
+    fn the_picture_has_the_numbers_of_the_state() {
+        let frame = of(&state(3), "http://127.0.0.1:7070/");
+        let p99: Vec<_> = frame.stacks.iter().map(|stack| stack.p99_ms.clone()).collect();
+        assert_eq!(p99, [vec![(1.0, 80.5)], vec![(1.0, 30.5)]]);
+        assert_eq!(frame.stacks[1].violation_ratio, Some(0.1));
+        let seen = &frame.backends[2];
+        assert_eq!((seen.name.as_str(), seen.rbc_share, seen.capacity), ("b2", 0.002, 0.5));
+        let both = (seen.cache_share, seen.hit_ratio, seen.in_flight);
+        assert_eq!(both, ([0.25; 2], [0.75; 2], [3; 2]));
+    }
+
+    #[test]
+    fn of_many_backends_those_that_block_most_are_shown() {
+        let frame = of(&state(200), "");
+        assert_eq!((frame.backends.len(), frame.backends[0].name.as_str()), (BACKENDS_MAX, "b199"));
+    }
+}

@@ -159,8 +159,8 @@ impl Source for Synthetic {
             .map(|index| format!("{} at {:.0} %", self.name(index), 100.0 - dip(index, now) * 50.0))
             .collect();
         State {
-            title: "RobinHood demo".to_owned(),
-            details: "seed 1, time scale 10".to_owned(),
+            title: "Synthetic source".to_owned(),
+            details: format!("{} backends", self.backends),
             phase: if now < DURATION_S { Phase::Running } else { Phase::Done },
             status: slow.join(", "),
             elapsed_s: now,
