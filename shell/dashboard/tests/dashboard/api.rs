@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::synthetic::Synthetic;
 use robinhood_controller::Mode;
 use robinhood_dashboard::{
-    Action, CLIENTS_MAX, Command, Dashboard, DashboardConfig, DashboardError, Message, SCHEMA,
+    Action, CLIENTS_MAX, CONNECTIONS_MAX, Command, Dashboard, DashboardConfig, DashboardError,
+    Message, SCHEMA,
 };
 use serde_json::Value;
 
@@ -223,6 +224,23 @@ fn only_so_many_may_listen_and_places_become_free() {
         assert!(begin.elapsed() < PATIENCE, "the place of a listener that left is not given again");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn connections_are_bounded_and_the_next_one_waits_for_a_place() {
+    let (_, dashboard) = dashboard(6);
+    let address = dashboard.address();
+    let mut idle: Vec<TcpStream> =
+        (0..CONNECTIONS_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let request = format!("GET /v1/state HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let mut waiting = connect(address, &request);
+    waiting.get_ref().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(waiting.fill_buf().is_err(), "served beyond the bound");
+    idle.clear();
+    waiting.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[test]
