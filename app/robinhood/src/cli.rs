@@ -57,7 +57,7 @@ pub(crate) enum Command {
 const DEMO_EXAMPLES: &str = "\
 Examples:
   robinhood demo                                two minutes, a live view, a table at the end
-  robinhood demo --seed 3 --json demo.json --svg demo.svg
+  robinhood demo --seed 3 --json demo.json --html demo.html
   robinhood demo --policy shared                control: both stacks are the same
   robinhood demo --advise                       decisions are recorded, nothing moves
   robinhood demo --trace requests.jsonl         your own requests, as JSON lines or binary";
@@ -99,6 +99,9 @@ pub(crate) struct DemoArgs {
     /// Draw the P99 of both stacks over time
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// Write a report with charts as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Port of the web page, on this machine only; 0 is any free one
     #[arg(long, default_value_t = DEFAULT_PORT, value_name = "PORT", conflicts_with = "no_page")]
     pub(crate) port: u16,

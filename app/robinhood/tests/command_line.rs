@@ -117,11 +117,12 @@ fn a_bad_trace_is_refused_with_file_line_and_what_is_allowed() {
 }
 
 #[test]
-fn a_demo_of_a_binary_trace_accounts_for_every_request_and_writes_both_files() {
+fn a_demo_of_a_binary_trace_accounts_for_every_request_and_writes_its_files() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("sample.rht").to_str().unwrap().to_owned();
     assert!(robinhood(&["workload", "convert", &sample_trace(), &trace]).status.success());
-    let [json, svg] = ["demo.json", "demo.svg"].map(|name| folder.path().join(name));
+    let [json, svg, html] =
+        ["demo.json", "demo.svg", "demo.html"].map(|name| folder.path().join(name));
     // Few requests and an idle cache: the run may rightly end as not valid, but it must end and write its result.
     let output = robinhood(&[
         "demo",
@@ -133,6 +134,8 @@ fn a_demo_of_a_binary_trace_accounts_for_every_request_and_writes_both_files() {
         json.to_str().unwrap(),
         "--svg",
         svg.to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
         "--no-page",
     ]);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -151,6 +154,16 @@ fn a_demo_of_a_binary_trace_accounts_for_every_request_and_writes_both_files() {
     }
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
     the_page_of_the_demo_is_true_of(&document);
+    let html = std::fs::read_to_string(html).unwrap();
+    let start = html.split("id=\"robinhood-demo\">").nth(1).unwrap();
+    let embedded = start.split("</script>").next().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(embedded).unwrap(), document);
+    for id in ["tail-wide-t", "course-0-rbc-wide-t", "course-1-cache-narrow-t"] {
+        assert!(html.contains(&format!("id=\"{id}\"")), "{id} is missing");
+    }
+    for outside in ["http:", "https:", "src=", "@import", "NaN"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
 }
 
 /// Every key of the document is named on the page, and the page's example has no key that the document lacks.

@@ -1,6 +1,7 @@
 //! `robinhood demo`: two complete stacks on the same live requests, drawn while they run.
 
 pub(crate) mod frame;
+mod html;
 mod page;
 mod report;
 mod state;
@@ -20,6 +21,7 @@ use robinhood_testbed::{StackError, StackKind};
 use robinhood_workload::presets;
 use robinhood_workload::{Record, TraceFormat, TraceRecords, TraceSpeed};
 
+use html::Course;
 use page::Watched;
 use robinhood_dashboard::{Dashboard, Source as _};
 
@@ -40,7 +42,7 @@ const REDRAW: Duration = Duration::from_millis(250);
 
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    output::check_files(&[("--json", &args.json), ("--svg", &args.svg)])?;
+    output::check_files(&[("--json", &args.json), ("--svg", &args.svg), ("--html", &args.html)])?;
     if args.advise && args.policy == PolicyKind::Shared {
         return Err(Failure::usage(
             "--advise is about a controller, and --policy shared has none: leave one of them out",
@@ -58,16 +60,28 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let watched = Watched::new(experiment.clone(), args.seed);
     let dashboard = if args.no_page { None } else { page::serve(args.port, &watched) };
     let address = dashboard.as_ref().map(Dashboard::url).unwrap_or_default();
+    let mut course = args.html.as_ref().map(|_| Course::default());
     let summary = std::thread::scope(|scope| {
         let running = scope.spawn(|| experiment.run());
         let draw = || frame::of(&watched.state(), &address);
-        watch(&experiment, &draw, &|| running.is_finished(), &|| stop.load(Ordering::Relaxed));
+        let mut sample = || {
+            if let Some(course) = &mut course {
+                course.handle_state(&watched.state());
+            }
+        };
+        let is_over = || running.is_finished();
+        watch(&experiment, &draw, &mut sample, &is_over, &|| stop.load(Ordering::Relaxed));
         running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
     .map_err(failure)?;
+    let notes = report::notes(&experiment, args.trace.is_some(), watched.commands());
     write_files(args, &summary, &experiment, &second)?; // first: a closed standard output must not lose them
+    if let (Some(path), Some(course)) = (&args.html, &course) {
+        let page = html::page(&summary, &experiment, course, (REFERENCE, &second), &notes)?;
+        output::write_text(path, &page)?;
+    }
     output::say(&report::tables(&summary, REFERENCE, &second));
-    output::say(&report::notes(&experiment, args.trace.is_some(), watched.commands()));
+    output::say(&notes);
     conclude(&summary)
 }
 
@@ -173,6 +187,7 @@ pub(crate) fn announce(phase: Phase) {
 fn watch(
     experiment: &Experiment,
     frame: &dyn Fn() -> view::Frame,
+    sample: &mut dyn FnMut(),
     over: &dyn Fn() -> bool,
     interrupted: &dyn Fn() -> bool,
 ) {
@@ -188,6 +203,7 @@ fn watch(
         if quit || interrupted() {
             experiment.stop();
         }
+        sample();
         if let Some(screen) = &mut screen {
             let frame = frame();
             screen.draw(|canvas, colour| view::draw(canvas, &frame, colour));
@@ -205,7 +221,7 @@ fn write_files(
         output::write_json(path, &report::Document::new(summary))?;
     }
     if let Some(path) = &args.svg {
-        output::write_text(path, &report::picture(summary, experiment, REFERENCE, second))?;
+        output::write_text(path, &report::chart(summary, experiment, REFERENCE, second).render())?;
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ fn headline(summary: &Summary) -> String {
     )
 }
 
-fn comparison(stacks: &[(&str, &StackSummary); 2]) -> Table {
+pub(crate) fn comparison(stacks: &[(&str, &StackSummary); 2]) -> Table {
     let mut table = Table::new([""].into_iter().chain(stacks.iter().map(|(name, _)| *name)));
     let mut row = |name: &str, cell: &dyn Fn(&StackSummary) -> String| {
         table.row([name.to_owned()].into_iter().chain(stacks.iter().map(|(_, stack)| cell(stack))));
@@ -78,7 +78,7 @@ fn comparison(stacks: &[(&str, &StackSummary); 2]) -> Table {
     table
 }
 
-fn backends(stacks: &[(&str, &StackSummary); 2]) -> Table {
+pub(crate) fn backends(stacks: &[(&str, &StackSummary); 2]) -> Table {
     let headings = stacks
         .iter()
         .flat_map(|(name, _)| [format!("hits, {name}"), "cache".into(), "busy".into()]);
@@ -156,13 +156,13 @@ pub(crate) fn notes(experiment: &Experiment, is_trace: bool, commands: u64) -> S
 }
 
 /// The P99 of both stacks over time, with the spikes behind them.
-pub(crate) fn picture(
+pub(crate) fn chart<'a>(
     summary: &Summary,
     experiment: &Experiment,
-    first: &str,
-    second: &str,
-) -> String {
-    let curve = |name| Curve {
+    first: &'a str,
+    second: &'a str,
+) -> Chart<'a> {
+    let curve = |name: &'a str| Curve {
         name,
         points: summary.stacks[name]
             .windows
@@ -171,7 +171,7 @@ pub(crate) fn picture(
             .collect(),
     };
     let missed = |name: &str| percent(summary.stacks[name].slo_violation_ratio);
-    let chart = Chart {
+    Chart {
         title: "Request P99, live, on the same requests",
         subtitle: format!(
             "over the objective: {first} {}, {second} {} of the time; seed {}, time scale {}",
@@ -186,8 +186,7 @@ pub(crate) fn picture(
         rule: summary.objective_ms.map(|ms| (ms, format!("objective {ms:.0} ms"))),
         spans: spans(experiment, summary.setting.seconds),
         curves: vec![curve(first), curve(second)],
-    };
-    chart.render()
+    }
 }
 
 /// The stretches of time in which a backend has less than its full capacity.

@@ -146,19 +146,26 @@ impl Chart<'_> {
 
     fn spans(&self, svg: &mut String, picture: &Picture) {
         let Layout { height, left, top, bottom, .. } = picture.layout;
+        // Where the names in each row end: above the picture, and below the first row where they would overlap.
+        let mut ends = [0.0_f64; 3];
         for span in &self.spans {
             let (from, to) = (picture.x(span.from_s), picture.x(span.to_s));
+            let width = 7.0 * span.label.chars().count() as f64;
             // A name that is wider than its span begins with it.
-            let is_wide = to - from > 8.0 * span.label.len() as f64 || from > left + 60.0;
-            let (anchor, at) =
-                if is_wide { ("middle", (from + to) / 2.0) } else { ("start", from) };
+            let is_wide = to - from > width || from > left + 60.0;
+            let (anchor, at, begin) = match is_wide {
+                true => ("middle", (from + to) / 2.0, (from + to - width) / 2.0),
+                false => ("start", from, from),
+            };
+            let row = ends.iter().position(|end| *end <= begin).unwrap_or(0);
+            ends[row] = begin + width;
             let _ = write!(
                 svg,
                 "<rect class=\"span\" x=\"{from:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>\
-                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                 <text class=\"halo\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
                 to - from,
                 height - top - bottom,
-                top - 6.0,
+                top - 6.0 + 20.0 * row as f64,
                 escape(&span.label)
             );
         }
@@ -357,6 +364,21 @@ mod tests {
             assert!(html.contains(part), "{part} is missing");
         }
         assert!(!html.contains("<style"), "the page has one");
+    }
+
+    #[test]
+    fn names_of_spans_do_not_overlap_where_there_is_little_room() {
+        let span =
+            |from_s: f64| Span { label: "catalogue at 46 %".into(), from_s, to_s: from_s + 15.0 };
+        let chart = Chart { spans: vec![span(30.0), span(50.0), span(70.0)], ..chart() };
+        let html = chart.inline("x");
+        let narrow = html.split("class=\"narrow\"").nth(1).unwrap();
+        let heights: Vec<&str> = narrow
+            .split(" text-anchor=\"middle\">catalogue")
+            .filter_map(|before| before.rsplit(" y=\"").next()?.strip_suffix('"'))
+            .take(3)
+            .collect();
+        assert_eq!(heights, ["52.0", "72.0", "52.0"], "the third has room beside the first");
     }
 
     #[test]
