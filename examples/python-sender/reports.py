@@ -13,15 +13,16 @@ class Reports:
         self.lines.append(json.dumps({"latency_ms": latency_ms, "blocking": blocking, **more}))
 
     def send(self):
-        with self.sending:
-            lines = [self.lines.popleft() for _ in range(len(self.lines))]
-        with urllib.request.urlopen(self.url, "\n".join(lines).encode(), timeout=2) as answer:
-            return json.load(answer)
+        with self.sending:  # whoever waits here knows afterwards that all is sent
+            while self.lines:
+                post = [self.lines.popleft() for _ in range(min(len(self.lines), 1_000))]
+                with urllib.request.urlopen(self.url, "\n".join(post).encode(), timeout=2) as answer:
+                    json.load(answer)
 
     def run(self):
         while True:
             time.sleep(1)
             try:
                 self.send()
-            except OSError as error:  # a report that is lost is lost
+            except Exception as error:  # a report that is lost is lost
                 print(f"reports: {error}", file=sys.stderr)

@@ -192,7 +192,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Leave the part out that differs from run to run, so that equal seeds give equal bytes
-    #[arg(long, requires = "json")]
+    #[arg(long)]
     pub(crate) no_timing: bool,
 }
 

@@ -1,5 +1,6 @@
 //! `robinhood top`: what the page of a running RobinHood shows, in a terminal, from the same API.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -53,7 +54,8 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("cannot connect to anything: {error}")))?;
     let look = || runtime.block_on(state(args.target));
     let mut state = look().map_err(Failure::failed)?;
-    let Some(mut screen) = Screen::open() else {
+    let screen = if std::io::stdout().is_terminal() { Screen::open() } else { None };
+    let Some(mut screen) = screen else {
         output::say(&text(&state));
         return Ok(());
     };

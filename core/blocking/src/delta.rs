@@ -18,7 +18,7 @@ pub type ServiceName = BackendName;
 /// The most requests that one delta or recorder counts.
 pub(crate) const REPORTS_MAX: u64 = 1 << 30;
 /// The most queries of a backend, and the most rejected reports, that one delta counts. Sums over any window fit 64 bits.
-pub(crate) const QUERIES_MAX: u64 = 1 << 32;
+pub const QUERIES_MAX: u64 = 1 << 32;
 
 /// The weight of the requests in one latency bucket that one blocker blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -34,7 +34,8 @@ pub mod weight;
 
 pub use collector::{Accepted, Collector, CollectorConfig, CollectorCounts, ConfigError};
 pub use delta::{
-    BackendDelta, BatchCell, Cell, Delta, DeltaError, Malformed, ServiceName, SquaresCell,
+    BackendDelta, BatchCell, Cell, Delta, DeltaError, Malformed, QUERIES_MAX, ServiceName,
+    SquaresCell,
 };
 pub use histogram::{BlockingCounts, BlockingHistogram};
 pub use names::OTHER;

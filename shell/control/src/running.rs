@@ -228,7 +228,8 @@ impl Shared {
             let left = next.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
                 state.joined.step();
-                next += slot;
+                // After a standstill of the process the steps that were missed are not made up.
+                next = (next + slot).max(std::time::Instant::now());
                 continue;
             }
             let woken = self.wake.wait_timeout(state, left);

@@ -100,8 +100,9 @@ export class Charts {
 
   p99At(time) {
     return this.store.state.stacks
-      .filter((stack) => stack.points.length > 0)
-      .map((stack, index) => ({ slot: `stack-${index}`, name: stack.name, text: ms(entryAt(stack.points, time).p99_ms) }));
+      .map((stack, index) => ({ slot: `stack-${index}`, name: stack.name, points: stack.points }))
+      .filter(({ points }) => points.length > 0)
+      .map(({ slot, name, points }) => ({ slot, name, text: ms(entryAt(points, time).p99_ms) }));
   }
 
   shareModel(series, stack, key, kind) {

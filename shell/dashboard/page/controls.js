@@ -15,7 +15,7 @@ export class Controls {
   }
 
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea")) return;
+    if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea")) return;
     if (event.key === "/" && !byId("backends-tools").hidden) {
       event.preventDefault();
       byId("filter").focus();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::middleware;
@@ -94,9 +95,11 @@ struct Order {
 /// `POST /v1/pause`, `resume`, `advise`, `active`
 async fn command(
     State(shared): State<Shared>,
-    Path(action): Path<String>,
-    body: Bytes,
+    action: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, Refusal> {
+    let Path(action) = action.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
+    let body = body.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
     let command = parse(&action, &body)?;
     if !shared.newest.borrow().state.takes_commands {
         return Err(Refusal::new(StatusCode::CONFLICT, "there is nothing here to command"));

@@ -7,6 +7,7 @@
 //! Deviation from the client library: latencies are counted when they arrive here, not when the request ended; a sender
 //! that posts once a second is right to a second.
 
+mod counting;
 mod line;
 
 use std::hash::BuildHasher;
@@ -20,10 +21,11 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use robinhood_blocking::{Delta, Detail, Recorder, RecorderConfig};
+use robinhood_blocking::{Delta, Detail, RecorderConfig};
 use robinhood_stats::Nanos;
 use serde::{Deserialize, Serialize};
 
+use counting::Counting;
 use line::ReportLine;
 
 /// The longest body of one post, in bytes.
@@ -38,7 +40,7 @@ pub const LINE_BACKENDS_MAX: usize = 64;
 /// Counts reports that come from outside. Beyond 1,024 names, all further backends count as `other`.
 #[derive(Debug)]
 pub struct Intake {
-    recorder: Mutex<Recorder>,
+    counting: Mutex<Counting>,
 }
 
 /// What is answered to a post.
@@ -78,7 +80,7 @@ impl Intake {
     /// # Panics
     /// When the detail starts outside 0..=1.
     pub fn new(config: RecorderConfig) -> Self {
-        Self { recorder: Mutex::new(Recorder::new(config)) }
+        Self { counting: Mutex::new(Counting::new(config)) }
     }
 
     /// Counts the lines of one post. Empty lines are no lines.
@@ -120,9 +122,9 @@ impl Intake {
         move |age| intake.take_delta(age)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Recorder> {
+    fn lock(&self) -> MutexGuard<'_, Counting> {
         // Additions to counters: a panic in one leaves the others usable.
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use robinhood_blocking::{BatchRecord, Blocker, LATENCY_MAX, Outcome, Recorder, Report, Weight};
+use robinhood_blocking::{BatchRecord, Blocker, LATENCY_MAX, Outcome, Report, Weight};
 use robinhood_stats::{BackendName, Nanos};
 use serde::Deserialize;
 
+use crate::counting::Counting;
 use crate::{LINE_BACKENDS_MAX, LINE_BYTES_MAX};
 
 /// One finished request, as sent.
@@ -79,7 +80,13 @@ impl ReportLine {
     ///
     /// # Errors
     /// When the recorder takes no more.
-    pub(crate) fn count(&self, recorder: &mut Recorder) -> Result<(), String> {
+    pub(crate) fn count(&self, counting: &mut Counting) -> Result<(), String> {
+        let batches = self.backends.iter();
+        let asked: Vec<_> = batches
+            .map(|(name, batch)| (name, counting.recorder.backend(name), batch.queries))
+            .collect();
+        counting.take_queries(&asked)?;
+        let recorder = &mut counting.recorder;
         let blocker = match (&self.blocking, self.own) {
             (Some(name), _) => Blocker::Backend(recorder.backend(name)),
             (None, true) => Blocker::Own,
@@ -90,8 +97,7 @@ impl ReportLine {
         let weight = weight.expect("the weight was checked");
         let report = Report { latency: millis(self.latency_ms), blocker, outcome, weight };
         recorder.record(report).map_err(|error| error.to_string())?;
-        for (name, batch) in &self.backends {
-            let id = recorder.backend(name);
+        for (&(_, id, _), batch) in asked.iter().zip(self.backends.values()) {
             recorder.record_batch(id, batch.record());
         }
         Ok(())

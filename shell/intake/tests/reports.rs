@@ -197,3 +197,17 @@ fn the_page_about_the_format_is_true() {
         assert!(page.contains(&format!("| `{key}` |")), "{key} has no row");
     }
 }
+
+#[test]
+fn a_line_that_would_make_the_delta_too_large_is_refused_alone() {
+    let intake = intake();
+    let line = "{\"latency_ms\": 1, \"backends\": {\"ads\": {\"queries\": 4000000000}}}\n";
+    let receipt = intake.handle_lines(line.repeat(2).as_bytes());
+    assert_eq!((receipt.accepted, receipt.refused), (1, 1));
+    let refusal = receipt.first_refused.unwrap();
+    assert_eq!(refusal.line, 2);
+    assert!(refusal.reason.contains("`ads` has 4000000000 queries"), "{}", refusal.reason);
+    assert_eq!(snapshot(&intake.take_delta(Nanos::ZERO)).requests, 1, "what was accepted counts");
+    let receipt = intake.handle_lines(line.as_bytes());
+    assert_eq!((receipt.accepted, receipt.refused), (1, 0), "the next delta has room again");
+}

@@ -13,7 +13,11 @@ pub(crate) fn of(state: &State, address: &str) -> Frame {
         [first, .., last] => {
             first.backends.iter().zip(&last.backends).map(|(a, b)| backend(a, b)).collect()
         }
-        [only] => only.backends.iter().map(|one| backend(one, one)).collect(),
+        [only] => {
+            // What waits is added up over both.
+            let nobody = |one: &Backend| Backend { in_flight: 0, oldest_ms: None, ..one.clone() };
+            only.backends.iter().map(|one| backend(one, &nobody(one))).collect()
+        }
         [] => Vec::new(),
     };
     let backends = most_blocking(backends);

@@ -75,13 +75,15 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     })
     .map_err(failure)?;
     let notes = report::notes(&experiment, args.trace.is_some(), watched.commands());
-    write_files(args, &summary, &experiment, &second)?; // first: a closed standard output must not lose them
+    // First the files: a closed standard output must not lose them, and a full disk not the tables.
+    let mut written = write_files(args, &summary, &experiment, &second);
     if let (Some(path), Some(course)) = (&args.html, &course) {
-        let page = html::page(&summary, &experiment, course, (REFERENCE, &second), &notes)?;
-        output::write_text(path, &page)?;
+        let page = html::page(&summary, &experiment, course, (REFERENCE, &second), &notes);
+        written = written.and(page.and_then(|page| output::write_text(path, &page)));
     }
     output::say(&report::tables(&summary, REFERENCE, &second));
     output::say(&notes);
+    written?;
     conclude(&summary)
 }
 

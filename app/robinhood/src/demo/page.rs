@@ -60,9 +60,9 @@ pub(crate) fn serve(port: u16, watched: &Arc<Watched>) -> Option<Dashboard> {
         Dashboard::start(&config, watched.clone())
     };
     let started = match start(port) {
-        Err(DashboardError::Bind { .. }) if port != 0 => {
-            start(0).inspect(|_| eprintln!("port {port} is taken, so the page has another one"))
-        }
+        Err(DashboardError::Bind { source, .. }) if port != 0 => start(0).inspect(|_| {
+            eprintln!("port {port} cannot be had ({source}), so the page has another one")
+        }),
         started => started,
     };
     match started {
