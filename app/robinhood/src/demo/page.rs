@@ -61,7 +61,7 @@ pub(crate) fn serve(port: u16, watched: &Arc<Watched>) -> Option<Dashboard> {
     };
     let started = match start(port) {
         Err(DashboardError::Bind { source, .. }) if port != 0 => start(0).inspect(|_| {
-            eprintln!("port {port} cannot be had ({source}), so the page has another one")
+            eprintln!("port {port} cannot be had ({source}), so the page has another one");
         }),
         started => started,
     };
