@@ -2,21 +2,26 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::failure::Failure;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// The flag that the first Ctrl-C sets. From now on the process no longer dies of it.
 pub(crate) fn stop_flag() -> Result<&'static AtomicBool, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(cannot)?;
+    // Registered here and not on the thread, which may take its time to start on a busy machine.
+    let mut interrupts = {
+        let _inside = runtime.enter();
+        signal(SignalKind::interrupt()).map_err(cannot)?
+    };
     std::thread::Builder::new()
         .name("interrupt".into())
         .spawn(move || {
             runtime.block_on(async {
-                while tokio::signal::ctrl_c().await.is_ok() {
+                while interrupts.recv().await.is_some() {
                     if STOP.swap(true, Ordering::Relaxed) {
                         std::process::exit(130);
                     }
@@ -26,6 +31,11 @@ pub(crate) fn stop_flag() -> Result<&'static AtomicBool, Failure> {
                 }
             });
         })
-        .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
+        .map_err(cannot)?;
     Ok(&STOP)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
+fn cannot(error: std::io::Error) -> Failure {
+    Failure::failed(format!("cannot listen for Ctrl-C: {error}"))
 }
