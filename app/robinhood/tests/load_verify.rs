@@ -60,7 +60,7 @@ fn every_request_is_compared_and_the_result_says_what_was_found() {
     let output = robinhood(&arguments);
     let error = String::from_utf8(output.stderr).unwrap();
     // A machine that others keep busy gives nothing to compare, and the command says so.
-    let busy = ["needed for an interval", "too few to compare", "too busy to be compared"];
+    let busy = ["needed for an interval", "too few to compare", "to be compared: lower the rate"];
     if is_not_permitted(&error) || busy.iter().any(|refusal| error.contains(refusal)) {
         eprintln!("skipped: {error}");
         return;
