@@ -6,7 +6,8 @@
 use std::hint::black_box;
 
 use nix::time::{ClockId, clock_gettime};
-use robinhood_protocol::memcached::{Key, VALUE_BYTES_MAX, meta, text};
+use robinhood_protocol::memcached::server::{Command, Limits, Parsed as FromClient, reply};
+use robinhood_protocol::memcached::{Key, VALUE_BYTES_MAX, meta, server, text};
 use robinhood_protocol::{Parsed, http, resp};
 
 /// Measured repeats of each figure, after one that is not.
@@ -56,6 +57,59 @@ fn main() {
         row(&of("HTTP, 1 header"), || http(black_box(&http_large[..received])));
     }
     writers();
+    server();
+}
+
+/// The server's side of memcached: commands to parse, answers to write.
+fn server() {
+    row("server, get", || command(black_box(b"get user:123456\r\n")));
+    let keys: Vec<String> = (0..24).map(|key| format!("user:1234{key:02}")).collect();
+    let keys = format!("get {}\r\n", keys.join(" "));
+    row("server, get of 24 keys, all looked at", || command(black_box(keys.as_bytes())));
+    let set = b"set user:123456 0 0 32\r\n0123456789abcdef0123456789abcdef\r\n";
+    row("server, set of 32 B", || command(black_box(set)));
+    row("server, mg v O", || command(black_box(b"mg user:123456 v O123456\r\n")));
+    let set = b"ms user:123456 32 T60 O123456\r\n0123456789abcdef0123456789abcdef\r\n";
+    row("server, ms T O of 32 B", || command(black_box(set)));
+    let large = [&b"set user:123456 0 0 1048576\r\n"[..], &vec![b'\n'; VALUE_BYTES_MAX]].concat();
+    row("server, set, 1 MiB of a value of 1 MiB", || command(black_box(&large)));
+
+    let mut out = Vec::with_capacity(1_024);
+    row("server, write the header of a value", || {
+        out.clear();
+        reply::value_header(&mut out, black_box(b"user:123456"), 0, 32, None);
+        out.len()
+    });
+    let request = b"mg user:123456 v O123456\r\n";
+    let FromClient::Command { command: Command::Meta(get), .. } = server::parse(request, &LIMITS)
+    else {
+        panic!("a good command");
+    };
+    let shown = server::meta::Shown { bytes: 32, ..Default::default() };
+    row("server, write the header of a meta value", || {
+        out.clear();
+        get.write_hit(&mut out, black_box(&shown));
+        out.len()
+    });
+}
+
+const LIMITS: Limits = Limits {
+    value_bytes_max: VALUE_BYTES_MAX,
+    keys_per_command_max: 10_000,
+    line_bytes_max: 1 << 20,
+};
+
+/// Bytes of a command, its keys asked for; 0 when more are needed.
+#[inline]
+fn command(bytes: &[u8]) -> usize {
+    match server::parse(bytes, &LIMITS) {
+        FromClient::Command { command, bytes } => match black_box(command) {
+            Command::Get { keys, .. } => bytes + keys.map(<[u8]>::len).sum::<usize>(),
+            _ => bytes,
+        },
+        FromClient::Incomplete { .. } => 0,
+        FromClient::Bad { reply, .. } => panic!("{}", reply.escape_ascii()),
+    }
 }
 
 fn writers() {

@@ -1,16 +1,18 @@
 //! Bytes to messages and back: memcached (text and meta), RESP, HTTP/1.1. No I/O.
 //!
 //! Place in the flow: between a connection and whoever speaks over it. A request is written to the end of a buffer; a
-//! response is parsed at the start of the bytes received so far. The load tester does this in its measuring loop, so:
+//! response is parsed at the start of the bytes received so far. [`memcached::server`] is the other way round. The load
+//! tester and the cache do this for every request, so:
 //!
 //! - **No allocation**: a parsed message borrows from the bytes.
 //! - **An attempt costs what the header costs**, however much of a large value is there or missing (an array of RESP and
 //!   a chunked body of HTTP: what their parts' headers cost).
 //! - **Everything is bounded**: lines, heads, values, depth. What is longer is an error and not a wait for more.
 //!
-//! All parsers have one shape: `Ok(None)` when more bytes are needed, `Ok(Some((message, used)))` when the first `used`
+//! All parsers of responses have one shape: `Ok(None)` when more bytes are needed, `Ok(Some((message, used)))` when the first `used`
 //! bytes are one message, an error when no further byte can make it one. After an error the connection is of no use: the
-//! parser cannot know where the next message begins.
+//! parser cannot know where the next message begins. A server has to answer to errors and can often go on, so its parser
+//! says more.
 //!
 //! ```
 //! use robinhood_protocol::memcached::{Key, VALUE_BYTES_MAX, text};

@@ -66,6 +66,8 @@ const DAMAGED: &[&[u8]] = &[
     b"VALUE key 1 10 7\r\n0123456789\r\nEND\r\n",
     b"VA 10 kkey O12\r\n0123456789\r\nHD O1\r\n",
     b"*3\r\n$3\r\nabc\r\n*2\r\n:-1\r\n_\r\n+OK\r\n",
+    b"set key 1 60 10 noreply\r\n0123456789\r\ncas k 0 0 1 7\r\nv\r\nget a bc\r\nincr k 5\r\n",
+    b"ms a2V5 10 b T60 F7 MA C5 O12\r\n0123456789\r\nmg k v O1 N30 R5 q\r\nma k MD D2 J3\r\n",
     b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc",
     b"HTTP/1.1 100 x\r\n\r\nHTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n5;a\r\nhello\r\n0\r\nt: 1\r\n\r\n",
 ];

@@ -1,11 +1,13 @@
 //! memcached: what its text and meta protocols share. Keys, limits, faults.
 //!
-//! Place in the flow: [`text`] and [`meta`] write requests from validated keys and parse responses. A server answers in
-//! the order of the requests of a connection, and both protocols can be mixed on one.
+//! Place in the flow: [`text`] and [`meta`] write requests from validated keys and parse responses; [`server`] is the
+//! other side of both. A server answers in the order of the requests of a connection, and both protocols can be mixed on
+//! one.
 //!
 //! Source: the server's own `protocol.txt`, as of 1.6.
 
 pub mod meta;
+pub mod server;
 pub mod text;
 
 use crate::{RequestError, scan};

@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 
+use robinhood_protocol::memcached::server;
 use robinhood_protocol::{Parsed, http, memcached, resp};
 
 /// The bound of values: small, so that short inputs exceed it.
@@ -15,6 +16,7 @@ type Check = fn(&[u8]);
 pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("memcached_text", memcached_text),
     ("memcached_meta", memcached_meta),
+    ("memcached_server", memcached_server),
     ("resp", resp),
     ("http", http),
 ];
@@ -44,6 +46,92 @@ fn memcached_meta(bytes: &[u8]) {
         let mut out = Vec::new();
         response.write(&mut out);
         assert_eq!(parse(&out, VALUE_BYTES_MAX), Ok(Some((response, out.len()))));
+    }
+}
+
+/// The bounds of a server: small, so that short inputs exceed them.
+pub(crate) const SERVER_LIMITS: server::Limits = server::Limits {
+    value_bytes_max: VALUE_BYTES_MAX,
+    keys_per_command_max: 50,
+    line_bytes_max: 3_000,
+};
+
+/// Reads all that the bytes of a connection are, and checks each against what comes before its end.
+fn memcached_server(bytes: &[u8]) {
+    let mut rest = bytes;
+    loop {
+        let parsed = server::parse(rest, &SERVER_LIMITS);
+        let (used, swallowed) = match &parsed {
+            server::Parsed::Incomplete { bytes_min } => {
+                assert!(*bytes_min > rest.len(), "{bytes_min} needed, {} there", rest.len());
+                (rest.len(), None)
+            }
+            server::Parsed::Command { command, bytes } => {
+                assert_eq!(server::parse(&rest[..*bytes], &SERVER_LIMITS), parsed);
+                server_command(command);
+                (*bytes, None)
+            }
+            server::Parsed::Bad { reply, bytes, swallow, close, .. } => {
+                assert!(reply.is_empty() || reply.ends_with(b"\r\n"));
+                assert!(*swallow == 0 || *bytes == rest.len());
+                (*bytes, Some((*swallow, *close)))
+            }
+        };
+        server_prefixes(rest, used, swallowed.is_some(), &parsed);
+        if swallowed.is_none_or(|(swallow, close)| swallow == 0 && !close) && used < rest.len() {
+            assert!(used > 0, "a parser that stands still");
+            rest = &rest[used..];
+        } else {
+            return;
+        }
+    }
+}
+
+/// A command is there from its last byte on and not before; one that is refused is refused in the same words however much
+/// of it is there. What is needed is never more than there is in the end.
+fn server_prefixes(bytes: &[u8], used: usize, is_bad: bool, whole: &server::Parsed<'_>) {
+    use server::Parsed;
+    let step = used / 300 + 1;
+    for end in (0..used).step_by(step).chain(used.saturating_sub(10)..used) {
+        match (server::parse(&bytes[..end], &SERVER_LIMITS), whole) {
+            (Parsed::Incomplete { bytes_min }, Parsed::Incomplete { .. }) => {
+                assert!(bytes_min > end);
+            }
+            (Parsed::Incomplete { bytes_min }, _) => assert!(end < bytes_min && bytes_min <= used),
+            (
+                Parsed::Bad { reply, bytes, swallow, forget, close },
+                Parsed::Bad { reply: r, bytes: b, swallow: s, forget: f, close: c },
+            ) if is_bad => {
+                assert_eq!((reply, forget, close), (*r, *f, *c));
+                assert!(close || bytes as u64 + swallow == *b as u64 + s);
+            }
+            (other, _) => panic!("{end} of {used} bytes: {other:?}, all: {whole:?}"),
+        }
+    }
+}
+
+/// What a command holds is within the limits, and its keys can be asked for again.
+fn server_command(command: &server::Command<'_>) {
+    use server::Command;
+    let is_key = |key: &[u8]| assert!(memcached::Key::new(key).is_ok());
+    match command {
+        Command::Get { keys, .. } | Command::GetAndTouch { keys, .. } => {
+            assert!(keys.count() <= SERVER_LIMITS.keys_per_command_max);
+            keys.for_each(is_key);
+        }
+        Command::Store { key, value, .. } => {
+            is_key(key);
+            assert!(value.len() <= VALUE_BYTES_MAX);
+        }
+        Command::Delete { key, .. }
+        | Command::Arithmetic { key, .. }
+        | Command::Touch { key, .. } => is_key(key),
+        Command::Meta(meta) if meta.operation != server::meta::Operation::NoOp => {
+            is_key(meta.key.word);
+            assert!(!meta.key.bytes(&mut [0; memcached::KEY_BYTES_MAX]).is_empty());
+            assert!(meta.value.len() <= VALUE_BYTES_MAX && meta.asked().count() <= 17);
+        }
+        _ => {}
     }
 }
 
