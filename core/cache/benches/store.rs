@@ -175,7 +175,8 @@ fn memory(effort: Effort, items: usize, value_bytes: usize) {
     let of_peer = per_item(before);
     println!("\n### memory beyond key and value, {} items of {value_bytes} B\n", input.keys.len());
     println!("| subject | resident B an item | booked B an item |\n| --- | --- | --- |");
-    println!("| store, 16 shards | {of_store:.0} | {} |", robinhood_cache::ITEM_OVERHEAD_BYTES);
+    let booked = item_bytes(KEY_BYTES, value_bytes).0 as f64 - payload;
+    println!("| store, 16 shards | {of_store:.0} | {booked} |");
     println!("| quick_cache | {of_peer:.0} | |");
 }
 

@@ -8,9 +8,9 @@
 
 use robinhood_stats::Bytes;
 
-use crate::accounts::{Accounts, Layout, LocalAccounts, Memory};
+use crate::accounts::{Accounts, Layout, ListId, LocalAccounts, Memory};
 use crate::order::{LoggedOrder, Order};
-use crate::room::{self, Effort, InsertError};
+use crate::room::{self, Effort, InsertError, Victims};
 use crate::{ItemHandle, PartitionId, Sharing};
 
 /// Partitions, limits, debt, eviction order and byte counts of one cache.
@@ -99,12 +99,11 @@ impl Ledger {
         self.check(partition);
         self.remove(item);
         room::make_room(
-            &mut self.order,
+            &mut Evicting { order: &mut self.order, evicted },
             &mut self.accounts,
             partition,
             u64::from(bytes),
             &mut Effort::new(self.evictions_max),
-            &mut freed(evicted),
         )?;
         self.order.insert(partition, item, bytes);
         Ok(())
@@ -133,12 +132,8 @@ impl Ledger {
     pub fn reclaim(&mut self, items_max: usize, evicted: &mut impl FnMut(ItemHandle)) -> Bytes {
         let mut items_left = items_max;
         while items_left > 0 {
-            let evictions = room::reclaim_batch(
-                &mut self.order,
-                &mut self.accounts,
-                items_left,
-                &mut freed(evicted),
-            );
+            let mut victims = Evicting { order: &mut self.order, evicted };
+            let evictions = room::reclaim_batch(&mut victims, &mut self.accounts, items_left);
             if evictions == 0 {
                 break;
             }
@@ -198,10 +193,30 @@ impl Ledger {
     }
 }
 
-/// In a ledger there are no readers: what is evicted is free.
-fn freed(evicted: &mut impl FnMut(ItemHandle)) -> impl FnMut(ItemHandle) -> Memory {
-    |item| {
-        evicted(item);
-        Memory::Freed
+/// The order, and who wants to know what leaves it.
+struct Evicting<'a, F> {
+    order: &'a mut LoggedOrder,
+    evicted: &'a mut F,
+}
+
+impl<F: FnMut(ItemHandle)> Victims for Evicting<'_, F> {
+    fn layout(&self) -> Layout {
+        self.order.layout()
+    }
+
+    #[inline]
+    fn holds_items(&self, list: ListId) -> bool {
+        self.order.holds_items(list)
+    }
+
+    fn list_bytes(&self, list: ListId) -> u64 {
+        self.order.tallies().list_bytes(self.order.layout(), list)
+    }
+
+    #[inline]
+    fn evict(&mut self, list: ListId) -> Option<(u64, Memory)> {
+        let (handle, item) = self.order.remove_coldest(list)?;
+        (self.evicted)(handle);
+        Some((item.bytes.into(), Memory::Freed)) // in a ledger there are no readers
     }
 }

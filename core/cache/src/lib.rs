@@ -27,7 +27,10 @@ pub use ledger::Ledger;
 pub use room::InsertError;
 pub use sample::SAMPLING_SHIFT_MAX;
 pub use shadow::{Shadow, ShadowCounts};
-pub use store::{Eviction, PartitionStatistics, SHARDS_MAX, Store, StoreConfig, StoreConfigError};
+pub use store::{
+    Attributes, Eviction, ItemView, Outcome, PartitionStatistics, Parts, SHARDS_MAX, Store,
+    StoreConfig, StoreConfigError, StoreMemory, Touch, Update, Updated,
+};
 
 /// The most partitions of one cache.
 pub const PARTITIONS_MAX: usize = 1_024;
@@ -41,16 +44,12 @@ pub const DEBT_EVICTIONS_PER_INSERT: u32 = 2;
 /// The longest key of a store, in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
 
-/// What a store charges for an item beyond its key and its value, in bytes: list node (16), hash (4), place in the index (5 a
-/// bucket, 7/16 to 7/8 of the buckets full), handle of the value (32), its reference count (24, taken at the first
-/// read), identity in front of the key (4), and headers and rounding of two heap blocks. The benchmark compares the sum with
-/// the memory that is really used.
-pub const ITEM_OVERHEAD_BYTES: u64 = 120;
-
-/// The weight of an item in a store: key, value and overhead. A simulator that gives a [`Ledger`] this weight evicts what
+/// The weight of an item in a store without attributes: the block of memory that holds header (20 bytes), key and value, which is rounded up to 16
+/// bytes and above 512 bytes by up to 6 %, above 4 KiB by up to 13 %; and a place in the index (12 bytes). Above 8 KiB key and value lie outside: their size,
+/// 32 bytes for the block and 64 for handle and reference count. A simulator that gives a [`Ledger`] this weight evicts what
 /// a store would.
 pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> Bytes {
-    Bytes(key_bytes as u64 + value_bytes as u64 + ITEM_OVERHEAD_BYTES)
+    Bytes(store::Shape::new(false).item_bytes(key_bytes + value_bytes))
 }
 
 /// A partition's number: dense, from 0, in the order of the caller's table of backends.

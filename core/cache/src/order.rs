@@ -10,11 +10,15 @@
 use crate::accounts::{Layout, ListId};
 use crate::{ItemHandle, PartitionId};
 
+#[cfg(test)]
 mod linked;
 mod logged;
+mod rings;
 
+#[cfg(test)]
 pub(crate) use linked::LinkedOrder;
 pub(crate) use logged::LoggedOrder;
+pub(crate) use rings::{HANDLES_MAX, Links, Nodes, Rings};
 
 /// Items by the time of their last use.
 pub(crate) trait Order {
@@ -57,19 +61,19 @@ pub(crate) struct Removed {
 pub(crate) struct Tallies(Vec<Tally>);
 
 impl Tallies {
-    fn new(layout: Layout) -> Self {
+    pub(crate) fn new(layout: Layout) -> Self {
         Self(vec![Tally::default(); layout.partitions()])
     }
 
     #[inline]
-    fn add(&mut self, partition: PartitionId, bytes: u32) {
+    pub(crate) fn add(&mut self, partition: PartitionId, bytes: u32) {
         let tally = &mut self.0[partition.index()];
         tally.items += 1;
         tally.bytes += u64::from(bytes);
     }
 
     #[inline]
-    fn subtract(&mut self, item: Removed) {
+    pub(crate) fn subtract(&mut self, item: Removed) {
         let tally = &mut self.0[item.partition.index()];
         tally.items -= 1;
         tally.bytes -= u64::from(item.bytes);

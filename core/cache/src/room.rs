@@ -17,9 +17,22 @@
 //!
 //! An order may be one shard's part of the lists. The store then lets the same effort go on in other shards.
 
-use crate::accounts::{Accounts, ListId, Memory, Shortage};
-use crate::order::Order;
-use crate::{DEBT_EVICTIONS_PER_INSERT, ItemHandle, PartitionId, RECLAIM_BATCH_ITEMS};
+use crate::accounts::{Accounts, Layout, ListId, Memory, Shortage};
+use crate::{DEBT_EVICTIONS_PER_INSERT, PartitionId, RECLAIM_BATCH_ITEMS};
+
+/// Lists of items that can be evicted.
+pub(crate) trait Victims {
+    fn layout(&self) -> Layout;
+
+    /// Whether the list has items.
+    fn holds_items(&self, list: ListId) -> bool;
+
+    /// The bytes of the list's items.
+    fn list_bytes(&self, list: ListId) -> u64;
+
+    /// Evicts the item of the list that has to go first. Gives its bytes and what became of them; `None` when the list is empty.
+    fn evict(&mut self, list: ListId) -> Option<(u64, Memory)>;
+}
 
 /// Why an item was not kept. The cache then does not hold the item, also not an older version of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +80,7 @@ impl Effort {
         Self { evictions: 0, evictions_max, own_freed: 0, debt_paid: false }
     }
 
-    const fn refused(&self, bytes: u64) -> InsertError {
+    pub(crate) const fn refused(&self, bytes: u64) -> InsertError {
         InsertError::Refused { bytes, evictions: self.evictions }
     }
 }
@@ -76,24 +89,23 @@ impl Effort {
 /// adds the item to the order.
 #[inline]
 pub(crate) fn make_room(
-    order: &mut impl Order,
+    victims: &mut impl Victims,
     accounts: &mut impl Accounts,
     partition: PartitionId,
     bytes: u64,
     effort: &mut Effort,
-    evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> Result<(), InsertError> {
-    let own = order.layout().list_of(partition);
+    let own = victims.layout().list_of(partition);
     let limit = accounts.limit(own);
     if bytes > limit {
         return Err(InsertError::TooLarge { bytes, limit });
     }
     if !effort.debt_paid {
         effort.debt_paid = true;
-        pay_debt(order, accounts, evicted);
+        pay_debt(victims, accounts);
     }
     while let Err(shortage) = accounts.reserve(own, bytes, effort.own_freed >= bytes) {
-        if !evict_for(order, accounts, own, shortage, effort, evicted) {
+        if !evict_for(victims, accounts, own, shortage, effort) {
             return Err(effort.refused(bytes));
         }
     }
@@ -103,21 +115,20 @@ pub(crate) fn make_room(
 /// Evicts one item that an insert into the list `own` may evict; false when there is none or the insert's evictions are
 /// used up.
 pub(crate) fn evict_for(
-    order: &mut impl Order,
+    victims: &mut impl Victims,
     accounts: &mut impl Accounts,
     own: ListId,
     shortage: Shortage,
     effort: &mut Effort,
-    evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> bool {
     if effort.evictions == effort.evictions_max {
         return false;
     }
     let victim = match shortage {
         Shortage::Limit => own,
-        Shortage::Budget => accounts.largest_debt(|list| order.holds_items(list)).unwrap_or(own),
+        Shortage::Budget => accounts.largest_debt(|list| victims.holds_items(list)).unwrap_or(own),
     };
-    let Some(freed) = evict_coldest(order, accounts, victim, evicted) else { return false };
+    let Some(freed) = evict(victims, accounts, victim) else { return false };
     effort.evictions += 1;
     if victim == own {
         effort.own_freed += freed;
@@ -127,14 +138,10 @@ pub(crate) fn evict_for(
 
 /// The share of an insert in paying debts: two evictions from the list with the largest debt.
 #[inline]
-fn pay_debt(
-    order: &mut impl Order,
-    accounts: &mut impl Accounts,
-    evicted: &mut impl FnMut(ItemHandle) -> Memory,
-) {
-    if let Some(debtor) = accounts.largest_debt(|list| order.holds_items(list)) {
+fn pay_debt(victims: &mut impl Victims, accounts: &mut impl Accounts) {
+    if let Some(debtor) = accounts.largest_debt(|list| victims.holds_items(list)) {
         let items_max = DEBT_EVICTIONS_PER_INSERT as usize;
-        evict_while_in_debt(order, accounts, debtor, items_max, u128::MAX, evicted);
+        evict_while_in_debt(victims, accounts, debtor, items_max, u128::MAX);
     }
 }
 
@@ -142,52 +149,43 @@ fn pay_debt(
 /// [`RECLAIM_BATCH_ITEMS`], less where `items_left` is then divided into equal batches, so that shards that take turns
 /// pay alike. Gives the number of evictions: zero when no list that holds items is in debt.
 ///
-/// `order` may hold a part of the list only (one shard's): it then pays its share of the debt, at least one item, so that
+/// `victims` may be a part of the list only (one shard's): it then pays its share of the debt, at least one item, so that
 /// a small partition does not lose all it has in one shard.
 pub(crate) fn reclaim_batch(
-    order: &mut impl Order,
+    victims: &mut impl Victims,
     accounts: &mut impl Accounts,
     items_left: usize,
-    evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> usize {
     let batches = items_left.div_ceil(RECLAIM_BATCH_ITEMS).max(1);
     let items_max = items_left.div_ceil(batches);
-    let Some(debtor) = accounts.largest_debt(|list| order.holds_items(list)) else {
+    let Some(debtor) = accounts.largest_debt(|list| victims.holds_items(list)) else {
         return 0;
     };
     let (debt, used) = (accounts.debt(debtor), accounts.used(debtor).max(1));
-    let share = u128::from(debt) * u128::from(order.tallies().list_bytes(order.layout(), debtor))
-        / u128::from(used);
-    evict_while_in_debt(order, accounts, debtor, items_max, share.max(1), evicted)
+    let share = u128::from(debt) * u128::from(victims.list_bytes(debtor)) / u128::from(used);
+    evict_while_in_debt(victims, accounts, debtor, items_max, share.max(1))
 }
 
 /// Evicts at most `items_max` items, while the list is in debt and until `bytes_max` are freed.
 fn evict_while_in_debt(
-    order: &mut impl Order,
+    victims: &mut impl Victims,
     accounts: &mut impl Accounts,
     debtor: ListId,
     items_max: usize,
     bytes_max: u128,
-    evicted: &mut impl FnMut(ItemHandle) -> Memory,
 ) -> usize {
     let (mut evictions, mut freed) = (0, 0);
     while evictions < items_max && freed < bytes_max && accounts.debt(debtor) > 0 {
-        let Some(bytes) = evict_coldest(order, accounts, debtor, evicted) else { break };
+        let Some(bytes) = evict(victims, accounts, debtor) else { break };
         freed += u128::from(bytes);
         evictions += 1;
     }
     evictions
 }
 
-/// Evicts the coldest item of the list and gives its bytes; `None` when the list is empty.
-fn evict_coldest(
-    order: &mut impl Order,
-    accounts: &mut impl Accounts,
-    list: ListId,
-    evicted: &mut impl FnMut(ItemHandle) -> Memory,
-) -> Option<u64> {
-    let (handle, item) = order.remove_coldest(list)?;
-    let bytes = u64::from(item.bytes);
-    accounts.release(list, bytes, evicted(handle));
+/// Evicts the item of the list that has to go first and gives its bytes; `None` when the list is empty.
+fn evict(victims: &mut impl Victims, accounts: &mut impl Accounts, list: ListId) -> Option<u64> {
+    let (bytes, memory) = victims.evict(list)?;
+    accounts.release(list, bytes, memory);
     Some(bytes)
 }

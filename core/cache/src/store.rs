@@ -15,25 +15,36 @@
 //! to what it holds. Partitions of fewer than some hundred items a shard are better served by fewer shards.
 //!
 //! # Bytes
-//! A value is copied once, at insert, next to its key into one allocation of its exact size, so that a small value never
-//! keeps a large network buffer alive. A `get` clones a handle and copies nothing. A value that a reader still holds
-//! after its eviction stays booked on the budget (not on its partition) until the reader has dropped it and a later
-//! insert or reclaim of the same shard has seen that.
+//! Items lie in pages of 64 KiB that are cut into blocks of one size each (`arena.rs`): header of 20 bytes (links of the eviction list, hash, lengths),
+//! key and value in a row. With [`StoreConfig::attributes`] the header has 20 bytes more. What is booked covers the rounded block and the
+//! item's place in the index. A `get` copies the value; [`Store::read`] shows it in place. Above 8 KiB key and value have an allocation of their
+//! own, made before the lock, and a `get` clones a handle. Such a value that a reader still holds after its eviction stays booked on the budget (not
+//! on its partition) until the reader has dropped it and a later insert or reclaim of the same shard has seen that.
+//!
+//! When sizes change, free blocks of one size are of no use for another. A shard of which more than a sixteenth and some slack (32 MiB of all shards
+//! together) lies idle empties its sparsest pages, some items with each operation (`compact.rs`). Empty pages go back to the allocator.
 //!
 //! # Pauses
-//! The index of a shard is cut into segments that grow one at a time, at some 4,096 items each when items weigh 256 bytes. The
-//! vectors of nodes, hashes and values double as a whole, which copies nothing where the allocator remaps pages, as glibc's
-//! does. Measured on Linux: the longest insert while a million items come in takes 0.17 ms (`docs/results/cache-bench.md`).
-//! These vectors and the index do not shrink: after a change from small to large values they keep up to 70 bytes for each
-//! item that was there, unbooked.
+//! The index of a shard is cut into segments that grow and shrink one at a time, at some 1,024 items each. Nothing else grows in steps that depend on
+//! the number of items, but for the table of pages (24 bytes each).
 
 mod accounts;
+mod arena;
+mod block;
+mod call;
+mod compact;
 mod config;
 mod index;
+mod item;
+mod items;
+mod pages;
+mod serve;
+mod shape;
 mod shard;
+mod statistics;
 
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes as Value;
@@ -44,31 +55,16 @@ use crate::accounts::Layout;
 use crate::room::Effort;
 use crate::{InsertError, KEY_BYTES_MAX, PartitionId};
 use accounts::SharedAccounts;
+use call::{Call, Leaving, Moment};
 pub use config::{Eviction, SHARDS_MAX, StoreConfig, StoreConfigError};
-use shard::{Identity, Leaving, Shard};
+pub use item::{Attributes, ItemView, Outcome, Parts, Touch, Update, Updated};
+use items::Identity;
+pub(crate) use shape::Shape;
+use shard::Shard;
+pub use statistics::{PartitionStatistics, StoreMemory};
 
-/// What a store knows about one partition. Counts are since the store was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PartitionStatistics {
-    /// Bytes allowed; in a shared cache those of all partitions together.
-    pub limit: Bytes,
-    /// Bytes of the partition's items.
-    pub used: Bytes,
-    /// Bytes above the limit; in a shared cache those of all partitions together.
-    pub debt: Bytes,
-    /// Items held.
-    pub items: u64,
-    /// Lookups that found their item.
-    pub hits: u64,
-    /// Lookups that did not.
-    pub misses: u64,
-    /// Items accepted.
-    pub inserts: u64,
-    /// Items evicted, for whichever reason.
-    pub evictions: u64,
-    /// Inserts that were not accepted.
-    pub refused: u64,
-}
+/// What may lie idle in the pages of all shards together, beyond a sixteenth.
+const WASTE_SLACK_BYTES: u64 = 32 << 20;
 
 /// A partitioned cache for many threads.
 ///
@@ -81,6 +77,11 @@ pub struct Store {
     layout: Layout,
     hasher: FixedState,
     evictions_per_insert_max: u32,
+    shape: Shape,
+    /// Items of other generations are invalidated.
+    generation: AtomicU8,
+    /// Held while the generation changes.
+    invalidating: Mutex<()>,
     /// Whose turn it is, see [`Self::shards_in_turn`].
     turn: AtomicUsize,
 }
@@ -99,23 +100,33 @@ impl Store {
         config.check()?;
         let Eviction::Lru = config.eviction;
         let layout = Layout::new(config.partitions, config.sharing);
-        let shard_bytes = config.budget.0 / config.shards as u64;
-        let shard = || Padded(Mutex::new(Shard::new(layout, shard_bytes)));
+        let (shape, shards) = (Shape::new(config.attributes), config.shards as u64);
+        let (bytes, slack) = (config.budget.0 / shards, WASTE_SLACK_BYTES / shards);
+        let shard =
+            |number| Padded(Mutex::new(Shard::new(layout, shape, bytes, slack, (number, shards))));
         Ok(Self {
-            shards: (0..config.shards).map(|_| shard()).collect(),
+            shards: (0..shards).map(shard).collect(),
             accounts: SharedAccounts::new(layout, config.budget),
             layout,
             hasher: FixedState::with_seed(config.seed),
             evictions_per_insert_max: config.evictions_per_insert_max,
+            shape,
+            generation: AtomicU8::new(0),
+            invalidating: Mutex::new(()),
             turn: AtomicUsize::new(0),
         })
     }
 
-    /// The value of `key`, which becomes the last of its partition to be evicted. `None` is a miss.
+    /// The value of `key`, which becomes the last of its partition to be evicted. `None` is a miss. Knows no time: an item that is expired by a
+    /// clock is still found.
     #[inline]
     pub fn get(&self, partition: PartitionId, key: &[u8]) -> Option<Value> {
         let identity = self.identity(partition, key);
-        self.lock(identity.hash).get(&identity)
+        let mut call = self.call(Leaving::default());
+        let mut shard = self.lock(identity.hash);
+        shard.read(&identity, self.moment(None), Touch::Use, &mut call, |item| {
+            item.shared_value().unwrap_or_else(|| Value::copy_from_slice(item.value()))
+        })
     }
 
     /// Keeps a copy of `value` under `key`, in place of an older one.
@@ -128,7 +139,7 @@ impl Store {
         key: &[u8],
         value: &[u8],
     ) -> Result<(), InsertError> {
-        self.insert_with(partition, key, value, |_, _| ())
+        self.insert_for(partition, key, value, Leaving::default()).0
     }
 
     /// Like [`Self::insert`], and calls `evicted` with partition and key of each item that left for it, in the order of
@@ -143,61 +154,79 @@ impl Store {
         value: &[u8],
         evicted: impl FnMut(PartitionId, &[u8]),
     ) -> Result<(), InsertError> {
-        let identity = self.identity(partition, key);
-        if key.len() > KEY_BYTES_MAX {
-            self.lock(identity.hash).count_refused(partition);
-            return Err(InsertError::KeyTooLong { bytes: key.len() });
-        }
-        let bytes = self.item_bytes(key, value).0;
-        let mut leaving = Leaving::default();
-        if let Err(error) = self.check_size(partition, bytes) {
-            let mut shard = self.lock(identity.hash);
-            shard.remove(&identity, &self.accounts, &mut leaving);
-            shard.count_refused(partition);
-            return Err(error);
-        }
-        let mut blob = Some(shard::blob(&identity, value)); // copies, and may wait for memory: before the lock
-        let mut effort = Effort::new(self.evictions_per_insert_max);
-        let kept = loop {
-            let mut shard = self.lock(identity.hash);
-            match shard.insert(&identity, &mut blob, &self.accounts, &mut effort, &mut leaving) {
-                Ok(()) => break Ok(()),
-                Err(error) => {
-                    drop(shard);
-                    let refused = matches!(error, InsertError::Refused { .. });
-                    if !refused
-                        || !self.evict_elsewhere(partition, bytes, &mut effort, &mut leaving)
-                    {
-                        self.lock(identity.hash).count_refused(partition);
-                        break Err(error);
-                    }
-                }
-            }
-        };
+        let (kept, leaving) = self.insert_for(partition, key, value, Leaving::recording());
         leaving.for_each_evicted(evicted);
         kept
     }
 
-    /// Refuses what cannot fit under the limit of now, before it is copied.
-    fn check_size(&self, partition: PartitionId, bytes: u64) -> Result<(), InsertError> {
+    fn insert_for(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        value: &[u8],
+        leaving: Leaving,
+    ) -> (Result<(), InsertError>, Leaving) {
+        let identity = self.identity(partition, key);
+        let mut call = self.call(leaving);
+        if let Err(error) = self.check_size(partition, key, value) {
+            let mut shard = self.lock(identity.hash);
+            shard.remove(&identity, self.moment(None), &mut call);
+            shard.count_refused(partition);
+            return (Err(error), call.leaving);
+        }
+        if self.shape.class(key.len() + value.len()).is_none() {
+            // Copies much, and may wait for memory: before the lock.
+            call.blob = Some((value, items::blob(key, Parts::Whole(value), &[])));
+        }
+        let kept = loop {
+            let mut shard = self.lock(identity.hash);
+            let Err(error) =
+                shard.insert(&identity, value, self.moment(None).generation, &mut call)
+            else {
+                break Ok(());
+            };
+            drop(shard);
+            let InsertError::Refused { bytes, .. } = error else { break Err(error) };
+            if !self.evict_elsewhere(partition, bytes, &mut call) {
+                break Err(error);
+            }
+        };
+        if kept.is_err() {
+            self.lock(identity.hash).count_refused(partition);
+        }
+        (kept, call.leaving)
+    }
+
+    /// Refuses what is too long, and what cannot fit under the limit of now before it is copied.
+    fn check_size(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), InsertError> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(InsertError::KeyTooLong { bytes: key.len() });
+        }
+        let bytes = self.item_bytes(key, value).0;
         let limit = self.limit(partition).0.min(u32::MAX.into()); // an order counts an item's bytes in 32 bits
         if bytes > limit { Err(InsertError::TooLarge { bytes, limit }) } else { Ok(()) }
     }
 
+    fn call<'v>(&self, leaving: Leaving) -> Call<'_, 'v> {
+        let effort = Effort::new(self.evictions_per_insert_max);
+        Call { accounts: &self.accounts, effort, leaving, blob: None }
+    }
+
+    /// To be asked for while the shard is locked: what it then holds of this generation is valid.
+    #[inline]
+    fn moment(&self, now_s: Option<u32>) -> Moment {
+        Moment { now_s, generation: self.generation.load(Ordering::Acquire) }
+    }
+
     /// Evicts one item for an insert whose own shard has none left of its partition: the first that a shard has. One lock at a
     /// time. False when no shard has one, or the insert's evictions are used up.
-    fn evict_elsewhere(
-        &self,
-        partition: PartitionId,
-        bytes: u64,
-        effort: &mut Effort,
-        leaving: &mut Leaving,
-    ) -> bool {
-        let accounts = &self.accounts;
-        self.shards_in_turn().any(|shard| {
-            let mut shard = lock(shard);
-            shard.evict_for_other_shard(partition, bytes, accounts, effort, leaving)
-        })
+    fn evict_elsewhere(&self, partition: PartitionId, bytes: u64, call: &mut Call<'_, '_>) -> bool {
+        self.shards_in_turn().any(|shard| lock(shard).evict_for_other_shard(partition, bytes, call))
     }
 
     /// Every shard once, for evictions that no key asks for. Each walk starts one further; walks at the same time do not
@@ -210,8 +239,8 @@ impl Store {
     /// Forgets `key`. False when it was not there.
     pub fn remove(&self, partition: PartitionId, key: &[u8]) -> bool {
         let identity = self.identity(partition, key);
-        let mut leaving = Leaving::default();
-        self.lock(identity.hash).remove(&identity, &self.accounts, &mut leaving)
+        let mut call = self.call(Leaving::default());
+        self.lock(identity.hash).remove(&identity, self.moment(None), &mut call)
     }
 
     /// Changes the limit of a partition, in O(1): nothing is evicted now. A partition above its new limit is in debt until
@@ -227,7 +256,7 @@ impl Store {
     /// for at most [`crate::RECLAIM_BATCH_ITEMS`] evictions at a time; shards take turns. Gives the debt that is left, zero when
     /// none: call it again, after other work, until then.
     pub fn reclaim(&self, items_max: usize) -> Bytes {
-        self.reclaim_with(items_max, |_, _| ())
+        self.reclaim_for(items_max, Leaving::default, |_| ())
     }
 
     /// Like [`Self::reclaim`], and calls `evicted` with partition and key of each evicted item, in the order of eviction,
@@ -237,65 +266,42 @@ impl Store {
         items_max: usize,
         mut evicted: impl FnMut(PartitionId, &[u8]),
     ) -> Bytes {
+        self.reclaim_for(items_max, Leaving::recording, |leaving| {
+            leaving.for_each_evicted(&mut evicted);
+        })
+    }
+
+    fn reclaim_for(
+        &self,
+        items_max: usize,
+        leaving: impl Fn() -> Leaving,
+        mut done: impl FnMut(Leaving),
+    ) -> Bytes {
         let mut items_left = items_max;
         let mut idle_shards = 0;
         let mut shards = self.shards_in_turn().cycle();
         while items_left > 0 && idle_shards < self.shards.len() && self.accounts.reclaimable() {
-            let mut leaving = Leaving::default();
+            let mut call = self.call(leaving());
             let shard = shards.next().expect("a cycle over at least one shard");
-            let evictions = lock(shard).reclaim_batch(&self.accounts, items_left, &mut leaving);
-            leaving.for_each_evicted(&mut evicted);
+            let evictions = lock(shard).reclaim_batch(items_left, &mut call);
+            done(call.leaving);
             items_left -= evictions;
             idle_shards = if evictions == 0 { idle_shards + 1 } else { 0 };
         }
         Bytes(self.accounts.debt_total())
     }
 
-    /// Counts of one partition. Locks each shard once, one after the other: counts of a busy store are of slightly
-    /// different moments.
-    pub fn statistics(&self, partition: PartitionId) -> PartitionStatistics {
-        self.check(partition);
-        let list = self.layout.list_of(partition);
-        let mut statistics = PartitionStatistics {
-            limit: self.limit(partition),
-            debt: Bytes(self.accounts.debt(list)),
-            ..PartitionStatistics::default()
-        };
+    /// Gives memory back to the allocator: moves items together until no more pages become empty. Takes time in proportion to the memory that is
+    /// given back; a shard is locked for 64 moves at a time.
+    pub fn trim(&self) {
         for shard in &self.shards {
-            lock(shard).add_statistics(partition, &mut statistics);
+            while lock(shard).trim_batch() {}
         }
-        statistics
-    }
-
-    /// The partition's limit; in a shared cache the limit of all.
-    pub fn limit(&self, partition: PartitionId) -> Bytes {
-        self.check(partition);
-        Bytes(self.accounts.limit(self.layout.list_of(partition)))
-    }
-
-    /// The bytes that all items use, those that readers still hold after eviction included: never above the budget.
-    pub fn used_total(&self) -> Bytes {
-        Bytes(self.accounts.used_total())
-    }
-
-    /// The bytes of evicted values that readers still held when last looked at.
-    pub fn held_by_readers(&self) -> Bytes {
-        Bytes(self.accounts.held())
-    }
-
-    /// The most bytes that all items together may use.
-    pub fn budget(&self) -> Bytes {
-        Bytes(self.accounts.budget())
-    }
-
-    /// The number of partitions.
-    pub fn partitions(&self) -> usize {
-        self.layout.partitions()
     }
 
     /// What an item of this key and value weighs.
     pub const fn item_bytes(&self, key: &[u8], value: &[u8]) -> Bytes {
-        crate::item_bytes(key.len(), value.len())
+        Bytes(self.shape.item_bytes(key.len() + value.len()))
     }
 
     #[inline]

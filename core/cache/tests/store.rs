@@ -5,13 +5,13 @@ mod model;
 use model::{ITEMS_PER_PARTITION, Model, Operation, PARTITIONS, operations, partition_of};
 use proptest::prelude::*;
 use robinhood_cache::{
-    ITEM_OVERHEAD_BYTES, InsertError, ItemHandle, KEY_BYTES_MAX, Ledger, PartitionId,
-    PartitionStatistics, Sharing, Store, StoreConfig, StoreConfigError, item_bytes,
+    InsertError, ItemHandle, KEY_BYTES_MAX, Ledger, PartitionId, PartitionStatistics, Sharing,
+    Store, StoreConfig, StoreConfigError, item_bytes,
 };
 use robinhood_stats::Bytes;
 
 const BUDGET_BYTES: u64 = 30_000;
-const ITEM_BYTES_MIN: u32 = ITEM_OVERHEAD_BYTES as u32 + 20;
+const ITEM_BYTES_MIN: u32 = 140;
 const EVICTIONS_MAX: u32 = 5;
 
 /// A store of one shard, which evicts exactly as a ledger.
@@ -33,10 +33,11 @@ fn item_of(partition: PartitionId, key: &[u8]) -> u32 {
     u32::from(partition.0) * ITEMS_PER_PARTITION + key
 }
 
-/// A value that shows its item and makes it weigh `bytes`.
-fn value_of(item: u32, bytes: u32) -> Vec<u8> {
-    let length = u64::from(bytes) - item_bytes(key_of(item).len(), 0).0;
-    vec![item as u8; length as usize]
+/// A value that shows its item and makes it weigh about `bytes`, and what it weighs.
+fn value_of(item: u32, bytes: u32) -> (Vec<u8>, u32) {
+    let value = vec![item as u8; bytes as usize - 40];
+    let weight = item_bytes(key_of(item).len(), value.len()).0;
+    (value, weight as u32)
 }
 
 /// Runs one operation list through store, ledger and model.
@@ -59,7 +60,7 @@ fn agree(sharing: Sharing, operations: &[Operation]) {
                 assert!(value.is_none_or(|value| value.iter().all(|&byte| byte == item as u8)));
             }
             Operation::Insert { item, bytes } => {
-                let (partition, value) = (partition_of(item), value_of(item, bytes));
+                let (partition, (value, bytes)) = (partition_of(item), value_of(item, bytes));
                 let kept = store.insert_with(partition, &key_of(item), &value, store_evicts);
                 let handle = ItemHandle(item);
                 assert_eq!(kept, ledger.insert(partition, handle, bytes, &mut ledger_evicts));
@@ -152,15 +153,17 @@ fn statistics_count_what_happened() {
     assert_eq!(store.get(A, b"key"), None);
     store.insert(A, b"key", b"value").unwrap();
     assert!(store.get(A, b"key").is_some());
-    store.insert(A, b"other", &vec![0; limit - item_bytes(5, 0).0 as usize]).unwrap();
+    store.insert(A, b"other", &[0; 4_000]).unwrap();
+    store.insert(A, b"third", &[0; 4_000]).unwrap();
     assert_eq!(
         store.insert(A, b"large", &vec![0; limit]),
         Err(InsertError::TooLarge { bytes: item_bytes(5, limit).0, limit: limit as u64 })
     );
     let counts = store.statistics(A);
     assert_eq!((counts.hits, counts.misses), (1, 1));
-    assert_eq!((counts.inserts, counts.evictions, counts.refused), (2, 1, 1));
-    assert_eq!((counts.items, counts.used, counts.debt), (1, counts.limit, Bytes::ZERO));
+    assert_eq!((counts.inserts, counts.evictions, counts.refused), (3, 2, 1));
+    let used = item_bytes(5, 4_000);
+    assert_eq!((counts.items, counts.used, counts.debt), (1, used, Bytes::ZERO));
     let untouched = PartitionStatistics { limit: store.limit(B), ..Default::default() };
     assert_eq!(store.statistics(B), untouched);
 }
@@ -204,34 +207,45 @@ fn what_never_fits_is_refused_and_leaves_no_older_value_behind() {
 }
 
 #[test]
-fn a_value_that_a_reader_holds_counts_until_it_is_dropped() {
-    let store = store(Sharing::Partitioned);
-    store.insert(A, b"key", b"value").unwrap();
+fn a_large_value_that_a_reader_holds_counts_until_it_is_dropped() {
+    let store = store(Sharing::Shared);
+    store.insert(A, b"key", &[1; 10_000]).unwrap();
     let reader = store.get(A, b"key").unwrap();
     assert!(store.remove(A, b"key"));
     assert_eq!(store.statistics(A).used, Bytes::ZERO);
-    assert_eq!(store.used_total(), item_bytes(3, 5));
+    assert_eq!(store.used_total(), item_bytes(3, 10_000));
     store.reclaim(1);
-    assert_eq!(store.held_by_readers(), item_bytes(3, 5), "the reader is still there");
-    assert_eq!(reader, "value");
+    assert_eq!(store.held_by_readers(), item_bytes(3, 10_000), "the reader is still there");
+    assert_eq!(reader, [1; 10_000].as_slice());
     drop(reader);
     store.reclaim(1);
     assert_eq!((store.held_by_readers(), store.used_total()), (Bytes::ZERO, Bytes::ZERO));
 }
 
 #[test]
+fn a_small_value_is_copied_to_its_reader_and_holds_nothing() {
+    let store = store(Sharing::Partitioned);
+    store.insert(A, b"key", &[1; 5_000]).unwrap();
+    let reader = store.get(A, b"key").unwrap();
+    store.insert(A, b"key", &[2; 5_000]).unwrap();
+    assert!(store.remove(A, b"key"));
+    assert_eq!((store.held_by_readers(), store.used_total()), (Bytes::ZERO, Bytes::ZERO));
+    assert_eq!(reader, [1; 5_000].as_slice());
+}
+
+#[test]
 fn what_readers_hold_is_not_given_away_twice() {
     let store = store(Sharing::Shared);
-    let value = vec![1; 5_000];
+    let value = vec![1; 9_000];
     let mut readers = Vec::new();
     for item in 0..50_u32 {
         let key = item.to_le_bytes();
         let kept = store.insert(A, &key, &value).is_ok();
-        assert_eq!(kept, item < 5, "readers hold {} bytes", store.held_by_readers());
+        assert_eq!(kept, item < 3, "readers hold {} bytes", store.held_by_readers());
         readers.extend(store.get(A, &key));
         assert!(store.used_total() <= store.budget());
     }
-    assert_eq!(readers.len(), 5);
+    assert_eq!(readers.len(), 3);
     drop(readers);
     assert!((0..3_u32).any(|item| store.insert(A, &item.to_le_bytes(), &value).is_ok()));
 }

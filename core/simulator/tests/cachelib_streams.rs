@@ -19,8 +19,7 @@ use robinhood_workload::{
 /// Bytes of all objects of a backend together, about: what bounds the number of its keys.
 const CATALOGUE_BYTES: f64 = 20e6;
 const REQUESTS: u64 = 25_000;
-/// What a store charges for an object without a value: its key has four bytes.
-const EMPTY_ITEM: u32 = item_bytes(4, 0).0 as u32;
+const KEY_BYTES: usize = 4;
 /// Cache sizes as shares of all objects.
 const CACHES: [f64; 3] = [0.05, 0.1, 0.4];
 
@@ -43,12 +42,29 @@ fn distributions() -> Vec<(String, PopularityBuckets, DiscreteSizes)> {
     folders.into_iter().map(read).collect()
 }
 
+/// What a store charges for an object with so many bytes of value.
+fn weight(value_bytes: usize) -> u32 {
+    item_bytes(KEY_BYTES, value_bytes).0 as u32
+}
+
+/// A length that a value may have in an item of this weight.
+fn value_bytes(item_weight: u32) -> usize {
+    let (mut fits, mut too_long) = (0, item_weight as usize);
+    while fits + 1 < too_long {
+        let middle = usize::midpoint(fits, too_long);
+        let bound = if weight(middle) <= item_weight { &mut fits } else { &mut too_long };
+        *bound = middle;
+    }
+    assert_eq!(weight(fits), item_weight);
+    fits
+}
+
 /// One backend for each distribution, each request a batch for one of them. Sizes are changed by `shape` and then are what an item weighs in a store.
 fn workload(cache: f64, shape: impl Fn(f64, u32) -> u32) -> Option<Workload> {
     let backend = |(name, popularity, sizes): (String, PopularityBuckets, DiscreteSizes)| {
         let mean = sizes.mean_bytes();
         let weigh = |size: &WeightedSize| WeightedSize {
-            bytes: shape(mean, size.bytes) + EMPTY_ITEM,
+            bytes: weight(shape(mean, size.bytes) as usize),
             ..*size
         };
         let sizes = DiscreteSizes::new(sizes.sizes().iter().map(weigh).collect()).unwrap();
@@ -149,7 +165,7 @@ impl<'a> Pair<'a> {
 
     fn insert(&mut self, partition: PartitionId, key: Key) {
         let bytes = self.generator.value_bytes(BackendId(partition.0), key);
-        let value = vec![0; (bytes - EMPTY_ITEM) as usize];
+        let value = vec![0; value_bytes(bytes)];
         let (mut by_ledger, mut by_store) = (Vec::new(), Vec::new());
         let of_store = |partition, key: &[u8]| by_store.push((partition, key.to_vec()));
         let kept = self.store.insert_with(partition, &key.0.to_le_bytes(), &value, of_store);

@@ -9,6 +9,9 @@ use crate::{PARTITIONS_MAX, RECLAIM_BATCH_ITEMS, Sharing};
 /// The most shards of one store.
 pub const SHARDS_MAX: usize = 1_024;
 
+/// The most bytes of the budget for one shard. Handles reach twice as far, for keys do not fall into all shards alike.
+const SHARD_BYTES_MAX: Bytes = Bytes::from_mib(32 * 1_024);
+
 /// Which item of a partition goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -35,6 +38,8 @@ pub struct StoreConfig {
     /// The most items that one insert evicts for its own bytes, up to [`RECLAIM_BATCH_ITEMS`]: they bound how long
     /// an insert holds a lock.
     pub evictions_per_insert_max: u32,
+    /// Whether items have [`crate::Attributes`], versions and times of use, as a server needs them: 20 bytes more an item.
+    pub attributes: bool,
     /// Seed of the hash. Draw it at random where strangers choose keys; keep it fixed to repeat a run.
     pub seed: u64,
 }
@@ -51,14 +56,17 @@ pub enum StoreConfigError {
     /// Too few or too many shards.
     #[error("a cache has 1 to {SHARDS_MAX} shards, not {0}")]
     Shards(usize),
+    /// More memory in one shard than it can name places in.
+    #[error("a shard has at most {SHARD_BYTES_MAX}, not {0}: take more shards")]
+    ShardTooLarge(Bytes),
     /// Too many evictions under one lock.
     #[error("an insert evicts at most {RECLAIM_BATCH_ITEMS} items, not {0}")]
     Evictions(u32),
 }
 
 impl StoreConfig {
-    /// A store of `budget` bytes in `partitions` partitions with 16 shards, LRU, at most 32 evictions an insert and a
-    /// fixed seed.
+    /// A store of `budget` bytes in `partitions` partitions with 16 shards, LRU, at most 32 evictions an insert, no
+    /// attributes and a fixed seed.
     pub const fn new(budget: Bytes, partitions: usize) -> Self {
         Self {
             budget,
@@ -67,6 +75,7 @@ impl StoreConfig {
             shards: 16,
             eviction: Eviction::Lru,
             evictions_per_insert_max: 32,
+            attributes: false,
             seed: 0x51ab_1e0f_7a11_0c8e,
         }
     }
@@ -81,6 +90,10 @@ impl StoreConfig {
         }
         if !(1..=SHARDS_MAX).contains(&self.shards) {
             return Err(StoreConfigError::Shards(self.shards));
+        }
+        let shard_bytes = Bytes(self.budget.0 / self.shards as u64);
+        if shard_bytes > SHARD_BYTES_MAX {
+            return Err(StoreConfigError::ShardTooLarge(shard_bytes));
         }
         if self.evictions_per_insert_max as usize > RECLAIM_BATCH_ITEMS {
             return Err(StoreConfigError::Evictions(self.evictions_per_insert_max));

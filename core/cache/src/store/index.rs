@@ -1,23 +1,24 @@
-//! Where an item is: from the hash of its identity to its slot.
+//! Where an item is: from the hash of its identity to its handle.
 //!
-//! Segments grow one at a time, so that no insert waits for the rehash of a whole shard. A bucket is five bytes (slot and
-//! tag); 32 bits of each item's hash are kept by slot, so that a rehash and an eviction read no keys.
+//! Segments grow and shrink one at a time, so that no insert waits for the rehash of a whole shard. A bucket is five bytes (handle and tag). 32 bits
+//! of each item's hash are kept in its block, so that a rehash reads no keys; it waits for one line of memory an item, which is why segments
+//! are small.
 
 use hashbrown::HashTable;
 
 /// Items in a segment when a shard is full of small items: what one rehash moves.
-const SEGMENT_ITEMS: u64 = 4_096;
+const SEGMENT_ITEMS: u64 = 1_024;
 /// What a small item weighs, for the number of segments.
 const SMALL_ITEM_BYTES: u64 = 256;
 /// Bits of the kept hash that choose a segment, at most.
-const SEGMENT_BITS_MAX: u32 = 12;
+const SEGMENT_BITS_MAX: u32 = 16;
+/// A segment that could hold so many times its items gives memory back.
+const SPARSE: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// A power of two of them, each a table of slots.
+    /// A power of two of them, each a table of handles.
     segments: Box<[HashTable<u32>]>,
-    /// By slot: the part of the item's hash that is kept.
-    hashes: Vec<u32>,
 }
 
 impl Index {
@@ -25,52 +26,58 @@ impl Index {
     pub(crate) fn new(bytes: u64) -> Self {
         let segments = (bytes / (SEGMENT_ITEMS * SMALL_ITEM_BYTES)).max(1);
         let segments = segments.min(1 << SEGMENT_BITS_MAX).next_power_of_two();
-        Self { segments: (0..segments).map(|_| HashTable::new()).collect(), hashes: Vec::new() }
+        Self { segments: (0..segments).map(|_| HashTable::new()).collect() }
     }
 
-    /// The slot of the item with this hash for which `is_item` is true.
+    /// The item with this hash for which `is_item` is true.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, is_item: impl Fn(u32) -> bool) -> Option<u32> {
-        let kept = kept(hash);
-        self.segments[self.segment(kept)].find(spread(kept), |&slot| is_item(slot)).copied()
+    pub(crate) fn find(&self, hash: u32, is_item: impl Fn(u32) -> bool) -> Option<u32> {
+        self.segments[self.segment(hash)].find(spread(hash), |&handle| is_item(handle)).copied()
     }
 
-    /// Adds an item that is not in the index.
-    pub(crate) fn insert(&mut self, hash: u64, slot: u32) {
-        let kept = kept(hash);
-        if slot as usize >= self.hashes.len() {
-            self.hashes.resize(slot as usize + 1, 0);
-        }
-        self.hashes[slot as usize] = kept;
-        let (segment, hashes) = (self.segment(kept), &self.hashes);
+    /// Adds an item that is not in the index. `hash_of` gives the hash of those that are.
+    pub(crate) fn insert(&mut self, hash: u32, handle: u32, hash_of: impl Fn(u32) -> u32) {
+        let segment = self.segment(hash);
         self.segments[segment]
-            .insert_unique(spread(kept), slot, |&slot| spread(hashes[slot as usize]));
+            .insert_unique(spread(hash), handle, |&handle| spread(hash_of(handle)));
     }
 
     /// Removes an item.
     ///
     /// # Panics
     /// When it is not in the index.
-    pub(crate) fn remove(&mut self, slot: u32) {
-        let kept = self.hashes[slot as usize];
-        let segment = self.segment(kept);
-        self.segments[segment]
-            .find_entry(spread(kept), |&other| other == slot)
-            .expect("an item that is held is in the index")
-            .remove();
+    pub(crate) fn remove(&mut self, hash: u32, handle: u32, hash_of: impl Fn(u32) -> u32) {
+        let segment = self.segment(hash);
+        let table = &mut self.segments[segment];
+        table.find_entry(spread(hash), |&other| other == handle).expect(HELD).remove();
+        if table.capacity() > SPARSE * (table.len() + 1) {
+            table.shrink_to(2 * table.len(), |&handle| spread(hash_of(handle)));
+        }
+    }
+
+    /// Names an item's new handle.
+    ///
+    /// # Panics
+    /// When it is not in the index.
+    pub(crate) fn renumber(&mut self, hash: u32, from: u32, to: u32) {
+        let segment = self.segment(hash);
+        let found = self.segments[segment].find_mut(spread(hash), |&other| other == from);
+        *found.expect(HELD) = to;
+    }
+
+    /// Memory of the tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        let tables = self.segments.iter().map(HashTable::allocation_size).sum::<usize>();
+        (tables + size_of_val(&*self.segments)) as u64
     }
 
     #[inline]
-    fn segment(&self, kept: u32) -> usize {
-        (kept >> (u32::BITS - SEGMENT_BITS_MAX)) as usize & (self.segments.len() - 1)
+    fn segment(&self, hash: u32) -> usize {
+        (hash >> (u32::BITS - SEGMENT_BITS_MAX)) as usize & (self.segments.len() - 1)
     }
 }
 
-/// The half of the hash that chooses no shard.
-#[inline]
-const fn kept(hash: u64) -> u32 {
-    hash as u32
-}
+const HELD: &str = "an item that is held is in the index";
 
 /// The hash for a segment's table, which takes positions from the lowest bits and tags from the highest: all of them
 /// depend on all bits kept, also on those that are equal within a segment.

@@ -1,54 +1,40 @@
-//! One shard: index, values and eviction order behind one lock.
+//! One shard: the rules of eviction, expiry and booking around its items, behind one lock.
+//!
+//! Place in the flow: `store.rs` locks the shard that an item's hash names and calls one of these methods.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes as Value;
 use robinhood_stats::Bytes;
 
-use super::PartitionStatistics;
-use super::accounts::SharedAccounts;
-use super::index::Index;
-use crate::accounts::{Accounts, Layout, Memory, Shortage};
-use crate::order::{LinkedOrder, Order};
-use crate::room::{self, Effort, InsertError};
-use crate::{ITEM_OVERHEAD_BYTES, ItemHandle, PartitionId, RECLAIM_BATCH_ITEMS};
+use super::arena::Visit;
+use super::call::{Call, Leaving, Moment};
+use super::item::{Parts, Touch};
+use super::items::{Identity, Items, Label};
+use super::shape::Shape;
+use super::{ItemView, PartitionStatistics, StoreMemory};
+use crate::accounts::{Accounts, Layout, ListId, Memory, Shortage};
+use crate::room::{self, InsertError, Victims};
+use crate::{PartitionId, RECLAIM_BATCH_ITEMS};
 
-/// Bytes in front of the key in a blob: partition and length of the key.
-const HEADER_BYTES: usize = 4;
 /// Values held by readers that an insert looks at.
 const HELD_CHECKS_PER_INSERT: usize = 4;
-
-/// What an item is known by, and its hash.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity<'a> {
-    pub(crate) hash: u64,
-    pub(crate) partition: PartitionId,
-    pub(crate) key: &'a [u8],
-}
-
-/// Values that leave the shard: dropped by the caller, after the lock.
-#[derive(Debug, Default)]
-pub(crate) struct Leaving {
-    evicted: Vec<Value>,
-    others: Vec<Value>,
-}
+/// Items that one operation moves to other blocks, at most: about twice what it may evict.
+const MOVES_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    order: LinkedOrder,
-    contents: Contents,
-}
-
-/// All of a shard but its eviction order.
-#[derive(Debug)]
-struct Contents {
-    index: Index,
-    /// By slot: header, key and value in one allocation; empty when the slot is free.
-    blobs: Vec<Value>,
-    free_slots: Vec<u32>,
+    items: Items,
     counts: Vec<Counts>,
-    /// Blobs that have left the index while a reader had a handle of them.
+    /// Keys and values that have left the index while a reader had a handle of them.
     held: VecDeque<Value>,
+    /// The last version given, and what the next one is larger by.
+    version: u64,
+    version_step: u64,
+    /// The latest second that a caller has named.
+    latest_s: u32,
+    /// Where the next sweep goes on.
+    swept_to: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,100 +43,169 @@ struct Counts {
     misses: u64,
     inserts: u64,
     evictions: u64,
+    expired: u64,
     refused: u64,
 }
 
-/// Header, key and value in one allocation of exactly their size.
-pub(crate) fn blob(identity: &Identity<'_>, value: &[u8]) -> Value {
-    let header = header(identity.partition, identity.key).expect("the store refuses longer keys");
-    let mut blob = Vec::with_capacity(HEADER_BYTES + identity.key.len() + value.len());
-    blob.extend_from_slice(&header.to_le_bytes());
-    blob.extend_from_slice(identity.key);
-    blob.extend_from_slice(value);
-    blob.into()
+/// A shard's lists, and where what is evicted goes.
+struct Evicting<'a> {
+    shard: &'a mut Shard,
+    leaving: &'a mut Leaving,
 }
 
-/// One number, so that it is compared at once: the partition in the lower half, the key's length in the upper. `None` for a
-/// key that is longer than any item's.
-#[inline]
-fn header(partition: PartitionId, key: &[u8]) -> Option<u32> {
-    let key_bytes = u16::try_from(key.len()).ok()?;
-    Some(u32::from(partition.0) | u32::from(key_bytes) << 16)
-}
+impl Victims for Evicting<'_> {
+    fn layout(&self) -> Layout {
+        self.shard.items.layout
+    }
 
-/// A blob's header and what follows it.
-#[inline]
-fn split(blob: &[u8]) -> (u32, &[u8]) {
-    let (header, rest) = blob.split_first_chunk().expect("a blob has a header");
-    (u32::from_le_bytes(*header), rest)
-}
+    #[inline]
+    fn holds_items(&self, list: ListId) -> bool {
+        self.shard.items.coldest(list).is_some()
+    }
 
-/// What the item in a blob is booked with.
-pub(crate) fn weight(blob: &[u8]) -> u64 {
-    (blob.len() - HEADER_BYTES) as u64 + ITEM_OVERHEAD_BYTES
-}
+    fn list_bytes(&self, list: ListId) -> u64 {
+        self.shard.items.tallies.list_bytes(self.layout(), list)
+    }
 
-/// The partition and the key in a blob.
-fn identity_of(blob: &[u8]) -> (PartitionId, &[u8]) {
-    let (header, rest) = split(blob);
-    (PartitionId(header as u16), &rest[..(header >> 16) as usize])
-}
-
-impl Leaving {
-    /// Shows the evicted items, in the order of eviction, and drops everything.
-    pub(crate) fn for_each_evicted(self, mut evicted: impl FnMut(PartitionId, &[u8])) {
-        for blob in self.evicted {
-            let (partition, key) = identity_of(&blob);
-            evicted(partition, key);
-        }
+    fn evict(&mut self, list: ListId) -> Option<(u64, Memory)> {
+        let handle = self.shard.items.coldest(list)?;
+        let item = self.shard.items.detach(handle);
+        self.shard.counts[item.partition.index()].evictions += 1;
+        self.leaving.note(item.partition, &self.shard.items.view(handle));
+        let memory = self.shard.discard(handle, self.leaving);
+        Some((item.bytes.into(), memory))
     }
 }
 
 impl Shard {
-    /// An empty shard for some `bytes` of items.
-    pub(crate) fn new(layout: Layout, bytes: u64) -> Self {
-        let contents = Contents {
-            index: Index::new(bytes),
-            blobs: Vec::new(),
-            free_slots: Vec::new(),
+    /// An empty shard, the `number`th of `shards`, for some `bytes` of items; `waste_slack_bytes` may lie idle.
+    pub(crate) fn new(
+        layout: Layout,
+        shape: Shape,
+        bytes: u64,
+        waste_slack_bytes: u64,
+        (number, shards): (u64, u64),
+    ) -> Self {
+        Self {
+            items: Items::new(layout, shape, bytes, waste_slack_bytes),
             counts: vec![Counts::default(); layout.partitions()],
             held: VecDeque::new(),
+            version: number,
+            version_step: shards,
+            latest_s: 0,
+            swept_to: 0,
+        }
+    }
+
+    /// Looks an item up and shows it. One that is absent by the `moment` is taken out.
+    #[inline]
+    pub(crate) fn read<R>(
+        &mut self,
+        identity: &Identity<'_>,
+        moment: Moment,
+        touch: Touch,
+        call: &mut Call<'_, '_>,
+        see: impl FnOnce(&ItemView<'_>) -> R,
+    ) -> Option<R> {
+        let found = self.find(identity, moment, call);
+        let counts = &mut self.counts[identity.partition.index()];
+        let uses = touch == Touch::Use;
+        let Some(handle) = found else {
+            counts.misses += u64::from(uses);
+            return None;
         };
-        Self { order: LinkedOrder::new(layout), contents }
+        counts.hits += u64::from(uses);
+        let seen = see(&self.items.view(handle));
+        if uses {
+            self.items.touch(handle, moment.now_s);
+        }
+        Some(seen)
+    }
+
+    /// The item, unless it is absent by the `moment`: then it is taken out.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        identity: &Identity<'_>,
+        moment: Moment,
+        call: &mut Call<'_, '_>,
+    ) -> Option<u32> {
+        self.latest_s = self.latest_s.max(moment.now_s.unwrap_or(0));
+        let handle = self.items.find(identity)?;
+        if self.is_absent(handle, moment) {
+            self.expire(handle, call);
+            return None;
+        }
+        Some(handle)
     }
 
     #[inline]
-    pub(crate) fn get(&mut self, identity: &Identity<'_>) -> Option<Value> {
-        let Some(slot) = self.contents.find(identity) else {
-            self.contents.counts[identity.partition.index()].misses += 1;
-            return None;
-        };
-        self.contents.counts[identity.partition.index()].hits += 1;
-        self.order.touch(ItemHandle(slot));
-        Some(self.contents.blobs[slot as usize].slice(HEADER_BYTES + identity.key.len()..))
+    fn is_absent(&self, handle: u32, moment: Moment) -> bool {
+        let block = self.items.block(handle);
+        block.generation() != moment.generation
+            || self.items.shape.has_attributes()
+                && moment.now_s.is_some_and(|now_s| (1..=now_s).contains(&block.expires_s()))
     }
 
-    /// Puts the blob in, the one with `identity`, and takes it from its option. If there is no room, an older version of
-    /// the item is gone and the blob is where it was.
+    /// Puts an item in, in place of `present`. If there is no room, the present one is gone too.
+    pub(super) fn put(
+        &mut self,
+        identity: &Identity<'_>,
+        value: Parts<'_>,
+        present: Option<u32>,
+        label: &Label,
+        call: &mut Call<'_, '_>,
+    ) -> Result<(), InsertError> {
+        self.release_held(HELD_CHECKS_PER_INSERT, call);
+        let present_bytes = present.map_or(0, |handle| self.items.view(handle).value().len());
+        if let Some(present) = present {
+            self.release(present, call);
+        }
+        let payload_bytes = identity.key.len() + value.bytes(present_bytes);
+        let bytes = self.items.shape.item_bytes(payload_bytes);
+        let mut accounts = call.accounts;
+        let mut victims = Evicting { shard: self, leaving: &mut call.leaving };
+        let effort = &mut call.effort;
+        let room = room::make_room(&mut victims, &mut accounts, identity.partition, bytes, effort);
+        if room.is_ok() {
+            let blob = call.blob.take().map(|(_, blob)| blob);
+            self.items.add(identity, value, blob, present, label);
+            self.counts[identity.partition.index()].inserts += 1;
+        }
+        if let Some(present) = present {
+            call.leaving.blobs.extend(self.items.discard(present));
+        }
+        self.items.tidy(MOVES_MAX);
+        room
+    }
+
+    /// [`Self::put`] in place of whatever is there.
     pub(crate) fn insert(
         &mut self,
         identity: &Identity<'_>,
-        blob: &mut Option<Value>,
-        mut accounts: &SharedAccounts,
-        effort: &mut Effort,
-        leaving: &mut Leaving,
+        value: &[u8],
+        generation: u8,
+        call: &mut Call<'_, '_>,
     ) -> Result<(), InsertError> {
-        self.contents.release_held(HELD_CHECKS_PER_INSERT, accounts, leaving);
-        self.remove(identity, accounts, leaving);
-        let Self { order, contents } = self;
-        let bytes = weight(blob.as_ref().expect("an insert brings a blob"));
-        let weight = u32::try_from(bytes).expect("the store refuses larger items");
-        let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
-        room::make_room(order, &mut accounts, identity.partition, bytes, effort, &mut evict)?;
-        let slot = contents.add(identity.hash, blob.take().expect("looked at above"));
-        order.insert(identity.partition, ItemHandle(slot), weight);
-        contents.counts[identity.partition.index()].inserts += 1;
-        Ok(())
+        let label = self.label(generation);
+        let present = self.items.find(identity);
+        self.put(identity, Parts::Whole(value), present, &label, call)
+    }
+
+    /// What a library item has beside key and value.
+    fn label(&mut self, generation: u8) -> Label {
+        Label {
+            attributes: super::Attributes::default(),
+            version: self.next_version(),
+            accessed_s: self.latest_s,
+            generation,
+        }
+    }
+
+    /// A number that this shard has not given before, and no other shard gives.
+    pub(super) const fn next_version(&mut self) -> u64 {
+        self.version += self.version_step;
+        self.version
     }
 
     /// Evicts an item for an insert of `bytes` into another shard; false when there is none to evict here.
@@ -158,156 +213,170 @@ impl Shard {
         &mut self,
         partition: PartitionId,
         bytes: u64,
-        mut accounts: &SharedAccounts,
-        effort: &mut Effort,
-        leaving: &mut Leaving,
+        call: &mut Call<'_, '_>,
     ) -> bool {
-        let Self { order, contents } = self;
-        let own = order.layout().list_of(partition);
+        let mut accounts = call.accounts;
+        let own = self.items.layout.list_of(partition);
         let shortage = if accounts.used(own) + bytes > accounts.limit(own) {
             Shortage::Limit
         } else {
             Shortage::Budget
         };
-        let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
-        room::evict_for(order, &mut accounts, own, shortage, effort, &mut evict)
+        let mut victims = Evicting { shard: self, leaving: &mut call.leaving };
+        let evicted = room::evict_for(&mut victims, &mut accounts, own, shortage, &mut call.effort);
+        self.items.tidy(MOVES_MAX);
+        evicted
     }
 
     /// Counts an insert that was not accepted.
     pub(crate) fn count_refused(&mut self, partition: PartitionId) {
-        self.contents.counts[partition.index()].refused += 1;
+        self.counts[partition.index()].refused += 1;
     }
 
-    /// Takes an item out; false when it is not there.
+    /// Takes an item out; false when it is not there, or absent by the `moment`.
     pub(crate) fn remove(
         &mut self,
         identity: &Identity<'_>,
-        mut accounts: &SharedAccounts,
-        leaving: &mut Leaving,
+        moment: Moment,
+        call: &mut Call<'_, '_>,
     ) -> bool {
-        let Some(slot) = self.contents.find(identity) else { return false };
-        let item =
-            self.order.remove(ItemHandle(slot)).expect("what is in the index is in the order");
-        let blob = self.contents.take(slot);
-        let memory = self.contents.hold_if_read(&blob);
-        leaving.others.push(blob);
-        let list = self.order.layout().list_of(identity.partition);
-        accounts.release(list, item.bytes.into(), memory);
+        let Some(handle) = self.find(identity, moment, call) else { return false };
+        self.take_out(handle, call);
         true
     }
 
+    pub(super) fn take_out(&mut self, handle: u32, call: &mut Call<'_, '_>) {
+        self.release(handle, call);
+        call.leaving.blobs.extend(self.items.discard(handle));
+        self.items.tidy(MOVES_MAX);
+    }
+
+    fn expire(&mut self, handle: u32, call: &mut Call<'_, '_>) {
+        let partition = self.items.block(handle).partition();
+        self.take_out(handle, call);
+        self.counts[partition.index()].expired += 1;
+    }
+
+    /// Takes an item out of everything but its block, and its bytes off the accounts.
+    fn release(&mut self, handle: u32, call: &Call<'_, '_>) {
+        let item = self.items.detach(handle);
+        let memory = Self::hold_if_read(&mut self.held, self.items.view(handle).outside);
+        let list = self.items.layout.list_of(item.partition);
+        let mut accounts = call.accounts;
+        accounts.release(list, item.bytes.into(), memory);
+    }
+
+    /// Frees the block of an evicted item.
+    fn discard(&mut self, handle: u32, leaving: &mut Leaving) -> Memory {
+        let blob = self.items.discard(handle);
+        let memory = Self::hold_if_read(&mut self.held, blob.as_ref());
+        leaving.blobs.extend(blob);
+        memory
+    }
+
+    /// Keeps track of a blob of which a reader has a handle. No new reader can come: the item has left the index.
+    fn hold_if_read(held: &mut VecDeque<Value>, blob: Option<&Value>) -> Memory {
+        match blob {
+            Some(blob) if !blob.is_unique() => {
+                held.push_back(blob.clone());
+                Memory::Held
+            }
+            _ => Memory::Freed,
+        }
+    }
+
+    /// Looks at the oldest `checks` held blobs: frees those that readers have dropped, puts the others back in line.
+    fn release_held(&mut self, checks: usize, call: &mut Call<'_, '_>) {
+        for _ in 0..checks.min(self.held.len()) {
+            let blob = self.held.pop_front().expect("not more checks than blobs");
+            if blob.is_unique() {
+                call.accounts.release_held(self.items.shape.item_bytes(blob.len()));
+                call.leaving.blobs.push(blob);
+            } else {
+                self.held.push_back(blob);
+            }
+        }
+    }
+
     /// One batch of [`crate::Store::reclaim`]; gives the number of evictions.
-    pub(crate) fn reclaim_batch(
+    pub(crate) fn reclaim_batch(&mut self, items_max: usize, call: &mut Call<'_, '_>) -> usize {
+        self.release_held(RECLAIM_BATCH_ITEMS, call);
+        let mut accounts = call.accounts;
+        let mut victims = Evicting { shard: self, leaving: &mut call.leaving };
+        let evictions = room::reclaim_batch(&mut victims, &mut accounts, items_max);
+        self.items.tidy(MOVES_MAX);
+        evictions
+    }
+
+    /// Takes out what is absent by the `moment` among the next `places` places of this shard's walk, and counts the places off. Gives the
+    /// number of items taken out.
+    pub(crate) fn sweep(
         &mut self,
-        mut accounts: &SharedAccounts,
-        items_max: usize,
-        leaving: &mut Leaving,
+        moment: Moment,
+        places: &mut usize,
+        call: &mut Call<'_, '_>,
     ) -> usize {
-        let Self { order, contents } = self;
-        contents.release_held(RECLAIM_BATCH_ITEMS, accounts, leaving);
-        let mut evict = |handle: ItemHandle| contents.evict(handle.0, leaving);
-        room::reclaim_batch(order, &mut accounts, items_max, &mut evict)
+        let mut removed = 0;
+        loop {
+            match self.items.occupied_from(self.swept_to, places) {
+                Visit::Item { at, next } => {
+                    self.swept_to = next;
+                    if self.is_absent(at, moment) {
+                        self.expire(at, call);
+                        removed += 1;
+                    }
+                }
+                Visit::Paused(next) => {
+                    self.swept_to = next;
+                    return removed;
+                }
+                Visit::End => {
+                    self.swept_to = 0;
+                    return removed;
+                }
+            }
+        }
+    }
+
+    /// Whether there are items of the generation.
+    pub(crate) fn holds_generation(&self, generation: u8) -> bool {
+        self.items.of_generation(generation) > 0
+    }
+
+    /// Moves items together; false when no more pages become free by that.
+    pub(crate) fn trim_batch(&mut self) -> bool {
+        let goes_on = self.items.squeeze(MOVES_MAX) == MOVES_MAX;
+        self.items.trim();
+        goes_on
     }
 
     /// Adds this shard's counts to those of others.
     pub(crate) fn add_statistics(&self, partition: PartitionId, sum: &mut PartitionStatistics) {
-        let tally = self.order.tallies().of(partition);
-        let counts = &self.contents.counts[partition.index()];
+        let tally = self.items.tallies.of(partition);
+        let counts = &self.counts[partition.index()];
         sum.used += Bytes(tally.bytes);
         sum.items += tally.items;
         sum.hits += counts.hits;
         sum.misses += counts.misses;
         sum.inserts += counts.inserts;
         sum.evictions += counts.evictions;
+        sum.expired += counts.expired;
         sum.refused += counts.refused;
     }
-}
 
-impl Contents {
-    #[inline]
-    fn find(&self, identity: &Identity<'_>) -> Option<u32> {
-        let header = header(identity.partition, identity.key)?;
-        self.index.find(identity.hash, |slot| {
-            let (found, rest) = split(&self.blobs[slot as usize]);
-            found == header && rest.starts_with(identity.key)
-        })
+    /// The second at which the coldest item of the partition's list was used, and the latest that this shard knows of. `None` without items.
+    pub(crate) fn coldest_and_latest_s(&self, partition: PartitionId) -> (Option<u32>, u32) {
+        let coldest = self.items.coldest(self.items.layout.list_of(partition));
+        (coldest.map(|coldest| self.items.block(coldest).accessed_s()), self.latest_s)
     }
 
-    /// Gives the blob a slot and a place in the index.
-    fn add(&mut self, hash: u64, blob: Value) -> u32 {
-        let slot = self.free_slots.pop().unwrap_or_else(|| {
-            let slot = u32::try_from(self.blobs.len()).expect("a shard has fewer than 2^32 items");
-            self.blobs.push(Value::new());
-            slot
-        });
-        self.blobs[slot as usize] = blob;
-        self.index.insert(hash, slot);
-        slot
-    }
-
-    /// The opposite of [`Self::add`].
-    fn take(&mut self, slot: u32) -> Value {
-        self.index.remove(slot);
-        self.free_slots.push(slot);
-        std::mem::take(&mut self.blobs[slot as usize])
-    }
-
-    /// Takes out an item that has left the order because another needed its bytes.
-    fn evict(&mut self, slot: u32, leaving: &mut Leaving) -> Memory {
-        let (partition, _) = identity_of(&self.blobs[slot as usize]);
-        self.counts[partition.index()].evictions += 1;
-        let blob = self.take(slot);
-        let memory = self.hold_if_read(&blob);
-        leaving.evicted.push(blob);
-        memory
-    }
-
-    /// Keeps track of a blob of which a reader has a handle. No new reader can come: the blob has left the index.
-    fn hold_if_read(&mut self, blob: &Value) -> Memory {
-        if blob.is_unique() {
-            return Memory::Freed;
-        }
-        self.held.push_back(blob.clone());
-        Memory::Held
-    }
-
-    /// Looks at the oldest `checks` held blobs: frees those that readers have dropped, puts the others back in line.
-    fn release_held(&mut self, checks: usize, accounts: &SharedAccounts, leaving: &mut Leaving) {
-        for _ in 0..checks.min(self.held.len()) {
-            let blob = self.held.pop_front().expect("not more checks than blobs");
-            if blob.is_unique() {
-                accounts.release_held(weight(&blob));
-                leaving.others.push(blob);
-            } else {
-                self.held.push_back(blob);
-            }
-        }
+    /// Adds this shard's memory to that of others.
+    pub(crate) fn add_memory(&self, sum: &mut StoreMemory) {
+        self.items.add_memory(sum);
     }
 }
+
+pub(super) mod update;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Sharing;
-
-    #[test]
-    fn a_lookup_of_a_too_long_key_never_meets_another_item_of_the_same_hash() {
-        let layout = Layout::new(1, Sharing::Partitioned);
-        let accounts = SharedAccounts::new(layout, Bytes::from_mib(1));
-        let mut shard = Shard::new(layout, 1 << 20);
-        let mut leaving = Leaving::default();
-        let with_key = |key| Identity { hash: 7, partition: PartitionId(0), key };
-        // Key and value in a row start with the long key, and both lengths agree in their lower 16 bits.
-        let long_key = vec![b'k'; 65_536 + 3];
-        let kept = with_key(&long_key[..3]);
-        let mut value = Some(blob(&kept, &long_key));
-        let mut effort = Effort::new(0);
-        shard.insert(&kept, &mut value, &accounts, &mut effort, &mut leaving).unwrap();
-        let too_long = with_key(&long_key);
-        assert_eq!(shard.get(&too_long), None);
-        assert!(!shard.remove(&too_long, &accounts, &mut leaving));
-        assert!(shard.get(&kept).is_some());
-        let counts = shard.contents.counts[0];
-        assert_eq!((counts.hits, counts.misses), (1, 1));
-    }
-}
+mod tests;

@@ -1,0 +1,331 @@
+//! The items of a shard: blocks, index, lists and counts of bytes, without rules about what may stay.
+//!
+//! Place in the flow: `shard.rs` looks items up here, adds and discards them.
+
+use bytes::Bytes as Value;
+use robinhood_stats::Bytes;
+
+use super::StoreMemory;
+use super::arena::{Arena, Visit};
+use super::block::{self, Block, Extra, Fields, state};
+use super::index::Index;
+use super::item::{Attributes, ItemView, Parts};
+use super::shape::{self, Shape};
+use crate::PartitionId;
+use crate::accounts::{Layout, ListId};
+use crate::order::{Removed, Rings, Tallies};
+
+/// What an item is known by, and its hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity<'a> {
+    pub(crate) hash: u64,
+    pub(crate) partition: PartitionId,
+    pub(crate) key: &'a [u8],
+}
+
+/// What a new item has beside key and value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Label {
+    pub(crate) attributes: Attributes,
+    pub(crate) version: u64,
+    pub(crate) accessed_s: u32,
+    pub(crate) generation: u8,
+}
+
+#[derive(Debug)]
+pub(crate) struct Items {
+    pub(crate) layout: Layout,
+    pub(crate) shape: Shape,
+    pub(crate) tallies: Tallies,
+    pub(super) arena: Arena,
+    pub(super) rings: Rings,
+    pub(super) index: Index,
+    outside: Outside,
+    /// By generation: how many items were set in it.
+    generations: Box<[u32; 256]>,
+}
+
+/// Keys and values that are too large for a block, by place.
+#[derive(Debug, Default)]
+struct Outside {
+    blobs: Vec<Value>,
+    free: Vec<u32>,
+    bytes: u64,
+}
+
+impl Outside {
+    fn add(&mut self, blob: Value) -> u32 {
+        self.bytes += blob.len() as u64;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.blobs.push(Value::new());
+            self.blobs.len() as u32 - 1 // fewer than handles
+        });
+        self.blobs[place as usize] = blob;
+        place
+    }
+
+    fn take(&mut self, place: u32) -> Value {
+        let blob = std::mem::take(&mut self.blobs[place as usize]);
+        self.bytes -= blob.len() as u64;
+        self.free.push(place);
+        blob
+    }
+}
+
+/// Key and value in one allocation of exactly their size.
+pub(crate) fn blob(key: &[u8], value: Parts<'_>, present: &[u8]) -> Value {
+    let mut blob = Vec::with_capacity(key.len() + value.bytes(present.len()));
+    blob.extend_from_slice(key);
+    match value {
+        Parts::Whole(value) => blob.extend_from_slice(value),
+        Parts::BeforePresent(part) => blob.extend([part, present].into_iter().flatten()),
+        Parts::AfterPresent(part) => blob.extend([present, part].into_iter().flatten()),
+        Parts::Small(bytes, length) => blob.extend_from_slice(&bytes[..length]),
+    }
+    blob.into()
+}
+
+impl Items {
+    /// An empty shard for some `bytes` of items.
+    pub(crate) fn new(layout: Layout, shape: Shape, bytes: u64, waste_slack_bytes: u64) -> Self {
+        Self {
+            layout,
+            shape,
+            tallies: Tallies::new(layout),
+            arena: Arena::new(waste_slack_bytes),
+            rings: Rings::new(layout.lists()),
+            index: Index::new(bytes),
+            outside: Outside::default(),
+            generations: Box::new([0; 256]),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, identity: &Identity<'_>) -> Option<u32> {
+        let known_by = block::identity(identity.partition, identity.key)?;
+        self.index.find(kept(identity.hash), |handle| {
+            let block = self.arena.block(handle);
+            block.identity() == known_by && self.view_of(block).key() == identity.key
+        })
+    }
+
+    #[inline]
+    pub(crate) fn block(&self, handle: u32) -> Block<'_> {
+        self.arena.block(handle)
+    }
+
+    #[inline]
+    pub(crate) fn view(&self, handle: u32) -> ItemView<'_> {
+        self.view_of(self.arena.block(handle))
+    }
+
+    #[inline]
+    fn view_of<'a>(&'a self, block: Block<'a>) -> ItemView<'a> {
+        let outside = block
+            .is(state::OUTSIDE)
+            .then(|| &self.outside.blobs[block.outside(self.shape) as usize]);
+        ItemView { block, shape: self.shape, outside }
+    }
+
+    /// What the item is booked with.
+    #[inline]
+    pub(crate) fn weight(&self, handle: u32) -> u64 {
+        match self.view(handle).outside {
+            None => shape::weight(self.arena.class(handle)),
+            Some(blob) => self.shape.item_bytes(blob.len()),
+        }
+    }
+
+    /// Uses the item; in a store with attributes at this second.
+    #[inline]
+    pub(crate) fn touch(&mut self, handle: u32, second: Option<u32>) {
+        let list = self.layout.list_of(self.arena.block(handle).partition());
+        self.rings.move_to_front(&mut self.arena, list.index(), handle);
+        let state = self.arena.block(handle).state() | state::FETCHED;
+        let mut block = self.arena.block_mut(handle);
+        block.set_state(state);
+        if let Some(second) = second.filter(|_| self.shape.has_attributes()) {
+            block.set_accessed_s(second);
+        }
+    }
+
+    /// The item that the list evicts next.
+    #[inline]
+    pub(crate) fn coldest(&self, list: ListId) -> Option<u32> {
+        self.rings.last(list.index())
+    }
+
+    /// Takes an item out of index, order and counts. Its block stays until [`Self::discard`].
+    pub(crate) fn detach(&mut self, handle: u32) -> Removed {
+        let Self { arena, rings, index, .. } = self;
+        rings.unlink(arena, handle);
+        let block = arena.block(handle);
+        index.remove(block.hash(), handle, |other| arena.block(other).hash());
+        self.generations[usize::from(block.generation())] -= 1;
+        let bytes = u32::try_from(self.weight(handle)).expect("the store refuses larger items");
+        let removed = Removed { partition: self.block(handle).partition(), bytes };
+        self.tallies.subtract(removed);
+        removed
+    }
+
+    /// Frees the block of an item that was detached. Gives what it kept outside.
+    pub(crate) fn discard(&mut self, handle: u32) -> Option<Value> {
+        let block = self.arena.block(handle);
+        let place = block.is(state::OUTSIDE).then(|| block.outside(self.shape));
+        self.arena.free(handle);
+        place.map(|place| self.outside.take(place))
+    }
+
+    /// Adds an item that is not there. `blob` has key and value where they are too large for a block; `present` is the item, detached, of whose
+    /// value the new one takes a part.
+    pub(crate) fn add(
+        &mut self,
+        identity: &Identity<'_>,
+        value: Parts<'_>,
+        blob: Option<Value>,
+        present: Option<u32>,
+        label: &Label,
+    ) -> u32 {
+        let present_bytes = present.map_or(0, |present| self.view(present).value().len());
+        let value_bytes = value.bytes(present_bytes);
+        let (handle, fields_state, value_bytes) = match blob {
+            None => {
+                let class = self.shape.class(identity.key.len() + value_bytes);
+                let handle = self.arena.allocate(class.expect("larger ones come with a blob"));
+                self.arena.block_mut(handle).set_bytes(self.shape.header_bytes(), identity.key);
+                self.write_value(handle, identity.key.len(), value, present);
+                (handle, 0, value_bytes)
+            }
+            Some(blob) => {
+                let handle = self.arena.allocate(self.shape.class_outside());
+                let place = self.outside.add(blob);
+                self.arena.block_mut(handle).set_outside(self.shape, place);
+                (handle, state::OUTSIDE, 0)
+            }
+        };
+        let known_by = block::identity(identity.partition, identity.key);
+        self.arena.block_mut(handle).set_fields(&Fields {
+            hash: kept(identity.hash),
+            identity: known_by.expect("the store refuses longer keys"),
+            value_bytes,
+            state: fields_state | label.attributes.state(),
+            generation: label.generation,
+        });
+        self.set_extra(handle, label);
+        self.attach(handle, identity.partition);
+        handle
+    }
+
+    fn attach(&mut self, handle: u32, partition: PartitionId) {
+        let Self { arena, rings, index, .. } = self;
+        let (hash, generation) = (arena.block(handle).hash(), arena.block(handle).generation());
+        index.insert(hash, handle, |other| arena.block(other).hash());
+        rings.push_front(arena, self.layout.list_of(partition).index(), handle);
+        self.generations[usize::from(generation)] += 1;
+        let bytes = u32::try_from(self.weight(handle)).expect("the store refuses larger items");
+        self.tallies.add(partition, bytes);
+    }
+
+    /// Writes a value behind the key.
+    fn write_value(
+        &mut self,
+        handle: u32,
+        key_bytes: usize,
+        value: Parts<'_>,
+        present: Option<u32>,
+    ) {
+        let start = self.shape.header_bytes() + key_bytes;
+        let copy_present = |arena: &mut Arena, at: usize| {
+            let Some(present) = present else { return };
+            let bytes = arena.block(present).value(self.shape).len();
+            arena.copy((present, start), (handle, at), bytes);
+        };
+        let arena = &mut self.arena;
+        match value {
+            Parts::Whole(value) => arena.block_mut(handle).set_bytes(start, value),
+            Parts::Small(bytes, length) => {
+                arena.block_mut(handle).set_bytes(start, &bytes[..length]);
+            }
+            Parts::BeforePresent(part) => {
+                copy_present(arena, start + part.len());
+                arena.block_mut(handle).set_bytes(start, part);
+            }
+            Parts::AfterPresent(part) => {
+                copy_present(arena, start);
+                let length = present.map_or(0, |it| arena.block(it).value(self.shape).len());
+                arena.block_mut(handle).set_bytes(start + length, part);
+            }
+        }
+    }
+
+    /// Gives an item another value if that needs a block of the same size; false when it does not.
+    pub(crate) fn replace(&mut self, handle: u32, value: Parts<'_>, label: &Label) -> bool {
+        let view = self.view(handle);
+        let key_bytes = view.block.key_bytes();
+        let value_bytes = value.bytes(view.value().len());
+        let class = self.shape.class(key_bytes + value_bytes);
+        if view.outside.is_some() || class != Some(self.arena.class(handle)) {
+            return false;
+        }
+        self.write_value(handle, key_bytes, value, Some(handle));
+        self.arena.block_mut(handle).set_value_bytes(value_bytes);
+        self.generations[usize::from(self.block(handle).generation())] -= 1;
+        self.generations[usize::from(label.generation)] += 1;
+        self.relabel(handle, label);
+        let list = self.layout.list_of(self.block(handle).partition());
+        self.rings.move_to_front(&mut self.arena, list.index(), handle);
+        true
+    }
+
+    /// Sets all that an item has beside key and value. It then counts as not read.
+    pub(crate) fn relabel(&mut self, handle: u32, label: &Label) {
+        let outside = self.block(handle).state() & state::OUTSIDE;
+        let mut block = self.arena.block_mut(handle);
+        block.set_state(outside | label.attributes.state());
+        block.set_generation(label.generation);
+        self.set_extra(handle, label);
+    }
+
+    fn set_extra(&mut self, handle: u32, label: &Label) {
+        let &Label { attributes, version, accessed_s, .. } = label;
+        if self.shape.has_attributes() {
+            let Attributes { flags, expires_s, .. } = attributes;
+            let extra = Extra { flags, expires_s, version, accessed_s };
+            self.arena.block_mut(handle).set_extra(extra);
+        } else {
+            assert!(
+                attributes.flags == 0 && attributes.expires_s == 0,
+                "a store without attributes keeps no flags and no times to live"
+            );
+        }
+    }
+
+    /// The items that were set in a generation.
+    pub(crate) fn of_generation(&self, generation: u8) -> u32 {
+        self.generations[usize::from(generation)]
+    }
+
+    /// The next item in a walk over all of them, see [`Arena::occupied_from`].
+    pub(crate) fn occupied_from(&self, handle: u32, places: &mut usize) -> Visit {
+        self.arena.occupied_from(handle, places)
+    }
+
+    /// Adds this shard's memory to that of others.
+    pub(crate) fn add_memory(&self, sum: &mut StoreMemory) {
+        sum.page_bytes += Bytes(self.arena.page_bytes());
+        sum.live_bytes += Bytes(self.arena.live_bytes());
+        sum.large_bytes += Bytes(self.outside.bytes);
+        sum.index_bytes += Bytes(self.index.bytes());
+    }
+
+    /// Gives memory back that holds no items.
+    pub(crate) fn trim(&mut self) {
+        self.arena.trim();
+    }
+}
+
+/// The half of the hash that chooses no shard.
+#[inline]
+const fn kept(hash: u64) -> u32 {
+    hash as u32
+}
