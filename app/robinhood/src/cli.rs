@@ -10,6 +10,8 @@ use robinhood_stats::{Bytes, Nanos, Rate};
 
 use robinhood_workload::presets::Scale;
 
+#[cfg(target_os = "linux")]
+use crate::cache::CacheArgs;
 use crate::completions::CompletionsArgs;
 #[cfg(target_os = "linux")]
 use crate::load::LoadArgs;
@@ -41,6 +43,9 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// What the page of a running demo shows, in a terminal
     Top(TopArgs),
+    /// The partitioned cache as a server that speaks the memcached protocol
+    #[cfg(target_os = "linux")]
+    Cache(CacheArgs),
     /// Workloads as files and request streams
     Workload(WorkloadArgs),
     /// The system of the demo as a server that takes requests over the network

@@ -1,5 +1,7 @@
 //! The `robinhood` command line: parse, run, say how it ended.
 
+#[cfg(target_os = "linux")]
+mod cache;
 mod cli;
 mod completions;
 mod demo;
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Simulate(args) => simulate::run(&args),
+        #[cfg(target_os = "linux")]
+        cli::Command::Cache(args) => cache::run(&args),
         cli::Command::Workload(args) => workload::run(&args),
         cli::Command::Top(args) => top::run(&args),
         cli::Command::Testbed(args) => testbed::run(&args),

@@ -1,0 +1,224 @@
+//! One client's connection: bytes in, commands, answers out.
+//!
+//! Place in the flow: a worker that finds the socket ready calls [`Connection::handle_ready`] with its own buffers and engine. Between two
+//! calls a connection keeps only what is unfinished: the begin of a command, answers that the client has not fetched. A client that does not
+//! fetch its answers is not served further until it does, so that what one connection keeps is bounded: one command and
+//! [`OUTPUT_BYTES_MAX`] and one value.
+
+use std::io;
+
+use robinhood_cache::PartitionId;
+use robinhood_protocol::memcached::server::{Limits, Parsed, parse};
+
+use crate::counters::Count;
+use crate::engine::{Engine, Next};
+use crate::output::Output;
+use crate::stream::Stream;
+
+/// Answers that are collected before they are sent, at most; one more value may come on top.
+pub(crate) const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// What one read takes, at most: the turn of one connection.
+pub(crate) const READ_BYTES: usize = 64 << 10;
+/// Memory that a buffer may keep while it is empty.
+const BUFFER_BYTES_KEPT: usize = 256 << 10;
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// More commands.
+    Read,
+    /// Room for answers.
+    Write,
+    /// Nothing: it ends.
+    Close,
+}
+
+/// What a worker lends to the connection that it serves.
+pub(crate) struct Lent {
+    pub(crate) engine: Engine,
+    input: Box<[u8]>,
+    output: Output,
+}
+
+impl Lent {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine, input: vec![0; READ_BYTES].into(), output: Output::default() }
+    }
+}
+
+/// A connection between two turns.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Stream,
+    /// The partition of all keys that come in here.
+    partition: Option<PartitionId>,
+    /// The begin of a command, or commands that wait until answers are fetched.
+    input: Vec<u8>,
+    /// Bytes of input from which on it makes sense to look at it again.
+    input_needed: usize,
+    /// Bytes still to come that nobody wants: the rest of a value that is too large.
+    swallow: u64,
+    /// What could not be sent.
+    unsent: Output,
+    pub(crate) interest: Interest,
+    ending: bool,
+    /// The second of the last byte in either direction.
+    pub(crate) progress_s: u32,
+}
+
+impl Connection {
+    pub(crate) const fn new(stream: Stream, partition: Option<PartitionId>, now_s: u32) -> Self {
+        Self {
+            stream,
+            partition,
+            input: Vec::new(),
+            input_needed: 0,
+            swallow: 0,
+            unsent: Output::EMPTY,
+            interest: Interest::Read,
+            ending: false,
+            progress_s: now_s,
+        }
+    }
+
+    pub(crate) const fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Whether the client owes something: the rest of a command, or to fetch its answers.
+    pub(crate) const fn unfinished(&self) -> bool {
+        !self.input.is_empty() || self.swallow > 0 || self.unsent.unsent() > 0
+    }
+
+    /// Does what can be done now without waiting, and says what to wait for. An error ends the connection like its close.
+    pub(crate) fn handle_ready(&mut self, lent: &mut Lent) -> Interest {
+        lent.engine.serve_for(self.partition);
+        self.interest = self.serve(lent).unwrap_or(Interest::Close);
+        // Also after an error: nothing of this client may be left for the next.
+        if lent.output.unsent() > 0 {
+            lent.output.move_into(&mut self.unsent);
+        }
+        lent.output.trim(BUFFER_BYTES_KEPT);
+        self.interest
+    }
+
+    fn serve(&mut self, lent: &mut Lent) -> io::Result<Interest> {
+        if self.unsent.unsent() > 0 {
+            self.progress_s = lent.engine.now_s();
+            if !self.unsent.send(&self.stream)? {
+                return Ok(Interest::Write);
+            }
+            self.unsent.trim(0);
+            // What came in meanwhile has not been looked at.
+            if !self.input.is_empty() && !self.handle_kept_input(lent)? {
+                return Ok(Interest::Write);
+            }
+        }
+        if self.ending {
+            return Ok(Interest::Close);
+        }
+        let read = match self.stream.read(&mut lent.input) {
+            Ok(0) => return Ok(Interest::Close),
+            Ok(read) => read,
+            Err(error) if is_temporary(&error) => return Ok(Interest::Read),
+            Err(error) => return Err(error),
+        };
+        self.progress_s = lent.engine.now_s();
+        lent.engine.count(Count::BytesRead, read as u64);
+        let sent = self.handle_read(read, lent)?;
+        Ok(match (sent, self.ending) {
+            (false, _) => Interest::Write,
+            (true, true) => Interest::Close,
+            (true, false) => Interest::Read,
+        })
+    }
+
+    /// Takes in `read` bytes of the lent buffer. False when answers are left that the client has to fetch first.
+    fn handle_read(&mut self, read: usize, lent: &mut Lent) -> io::Result<bool> {
+        let swallowed = self.swallow.min(read as u64) as usize;
+        self.swallow -= swallowed as u64;
+        if !self.input.is_empty() {
+            self.input.extend_from_slice(&lent.input[swallowed..read]);
+            return if self.input.len() < self.input_needed {
+                Ok(true)
+            } else {
+                self.handle_kept_input(lent)
+            };
+        }
+        // The usual case: whole commands, which are never copied.
+        let input = std::mem::take(&mut lent.input);
+        let handled = self.handle_bytes(&input[swallowed..read], lent);
+        lent.input = input;
+        let (used, sent) = handled?;
+        let rest = &lent.input[swallowed + used..read];
+        if !rest.is_empty() {
+            // One allocation for a value that is known to come.
+            self.input.reserve_exact(self.input_needed.max(rest.len()));
+            self.input.extend_from_slice(rest);
+        }
+        Ok(sent)
+    }
+
+    /// Handles what was kept. False as above.
+    fn handle_kept_input(&mut self, lent: &mut Lent) -> io::Result<bool> {
+        let mut input = std::mem::take(&mut self.input);
+        let handled = self.handle_bytes(&input, lent);
+        let (used, sent) = handled?;
+        if used == input.len() {
+            input = Vec::new(); // a connection at rest keeps no memory
+        } else {
+            input.drain(..used);
+        }
+        self.input = input;
+        Ok(sent)
+    }
+
+    /// Executes the commands at the front of `bytes` and sends the answers. Gives the bytes that are done with, and whether all answers are
+    /// sent: if not, commands may be left that can be executed.
+    fn handle_bytes(&mut self, bytes: &[u8], lent: &mut Lent) -> io::Result<(usize, bool)> {
+        let mut used = 0;
+        self.input_needed = 0;
+        while used < bytes.len() && !self.ending {
+            if lent.output.unsent() > OUTPUT_BYTES_MAX && !self.send(lent)? {
+                return Ok((used, false));
+            }
+            match parse(&bytes[used..], lent.engine.limits()) {
+                Parsed::Incomplete { bytes_min } => {
+                    self.input_needed = bytes_min;
+                    break;
+                }
+                Parsed::Command { command, bytes } => {
+                    used += bytes;
+                    self.ending = lent.engine.execute(&command, &mut lent.output) == Next::End;
+                }
+                Parsed::Bad { reply, bytes, swallow, forget, close } => {
+                    lent.engine.count(Count::BadCommands, 1);
+                    if let Some(key) = forget {
+                        lent.engine.forget(&key);
+                    }
+                    lent.output.bytes().extend_from_slice(reply);
+                    used += bytes;
+                    self.swallow = swallow;
+                    self.ending = close;
+                }
+            }
+        }
+        Ok((used, self.send(lent)?))
+    }
+
+    fn send(&self, lent: &mut Lent) -> io::Result<bool> {
+        let before = lent.output.unsent();
+        let sent = lent.output.send(&self.stream);
+        lent.engine.count(Count::BytesWritten, (before - lent.output.unsent()) as u64);
+        sent
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// What commands may ask for, of a server with values of at most so many bytes.
+pub(crate) const fn limits(value_bytes_max: usize) -> Limits {
+    Limits { value_bytes_max, keys_per_command_max: 1_024, line_bytes_max: READ_BYTES }
+}

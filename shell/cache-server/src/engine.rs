@@ -1,0 +1,369 @@
+//! Commands of the memcached protocol, carried out on the cache.
+//!
+//! Place in the flow: a worker's connection hands over one parsed command at a time and gets the answer appended to its output. Each worker has
+//! one engine. What the commands mean is memcached 1.6's; where answers differ, `docs/cache-server.md` says so.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use robinhood_cache::{
+    Attributes, InsertError, ItemView, Outcome, PartitionId, Parts, Store, Touch, Update,
+};
+use robinhood_protocol::memcached::KEY_BYTES_MAX;
+use robinhood_protocol::memcached::server::{
+    Changed, Command, Expiry, Key, Limits, NotANumber, Verb, arithmetic, expiry_s, reply,
+};
+
+use robinhood_stats::Bytes;
+
+use crate::counters::{Count, Counters};
+use crate::output::Output;
+use crate::partitions::Resolver;
+use crate::server::{Shared, limits};
+use crate::setting::Setting;
+use crate::stats;
+
+/// Values from here on are not copied into answers.
+const SHARED_VALUE_BYTES: usize = 16 << 10;
+
+/// Whether the connection goes on after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Continue,
+    End,
+}
+
+/// What one worker executes commands with.
+pub(crate) struct Engine {
+    shared: Arc<Shared>,
+    worker: usize,
+    limits: Limits,
+    resolver: Resolver,
+    /// The partition of all keys of the connection that is served now.
+    forced: Option<PartitionId>,
+}
+
+impl Engine {
+    pub(crate) fn new(shared: Arc<Shared>, worker: usize) -> Self {
+        let limits = limits(&shared.config);
+        let resolver = Resolver::new(shared.partitions.clone());
+        Self { shared, worker, limits, resolver, forced: None }
+    }
+
+    /// From now on commands come from a connection with this partition, or without one.
+    pub(crate) const fn serve_for(&mut self, partition: Option<PartitionId>) {
+        self.forced = partition;
+    }
+
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn now_s(&self) -> u32 {
+        self.shared.clock.now_s()
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.worker]
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, count: Count, more: u64) {
+        self.counters().add(count, more);
+    }
+
+    /// The partition of a key that is looked up.
+    #[inline]
+    pub(crate) fn partition(&mut self, key: &[u8]) -> PartitionId {
+        match self.forced {
+            Some(partition) => partition,
+            None => self.resolver.of_key(key, false, &self.shared.store),
+        }
+    }
+
+    /// The partition of a key that a value comes for.
+    #[inline]
+    pub(crate) fn partition_to_fill(&mut self, key: &[u8]) -> PartitionId {
+        match self.forced {
+            Some(partition) => partition,
+            None => self.resolver.of_key(key, true, &self.shared.store),
+        }
+    }
+
+    /// When an item with this time to live expires, on the clock of items.
+    pub(crate) fn expiry(&self, exptime: i64) -> Expiry {
+        let clock = &self.shared.clock;
+        expiry_s(exptime, clock.now_s(), clock.unix_of_zero_s())
+    }
+
+    /// Carries a command out and appends its answer.
+    pub(crate) fn execute(&mut self, command: &Command<'_>, output: &mut Output) -> Next {
+        match command {
+            Command::Get { keys, with_version } => {
+                for key in *keys {
+                    self.get(key, *with_version, output);
+                }
+                say(output, reply::END, false);
+            }
+            Command::GetAndTouch { keys, exptime, with_version } => {
+                let expiry = self.expiry(*exptime);
+                for key in *keys {
+                    self.get_and_touch(key, expiry, *with_version, output);
+                }
+                say(output, reply::END, false);
+            }
+            Command::Store { verb, key, flags, exptime, value, noreply } => {
+                let setting = Setting { verb: *verb, flags: *flags, exptime: *exptime, value };
+                let reply = self.set(key, &setting);
+                say(output, reply, *noreply);
+            }
+            Command::Delete { key, noreply } => {
+                let found = self.delete(key);
+                say(output, if found { reply::DELETED } else { reply::NOT_FOUND }, *noreply);
+            }
+            Command::Arithmetic { key, delta, increase, noreply } => {
+                let reply = self.arithmetic(key, *delta, *increase);
+                match reply {
+                    Ok(sum) if !noreply => reply::number(output.bytes(), sum),
+                    Ok(_) => {}
+                    Err(reply) => say(output, reply, *noreply),
+                }
+            }
+            Command::Touch { key, exptime, noreply } => {
+                let touched = self.touch(key, self.expiry(*exptime));
+                say(output, if touched { reply::TOUCHED } else { reply::NOT_FOUND }, *noreply);
+            }
+            Command::Meta(command) => self.execute_meta(command, output),
+            _ => return self.administer(command, output),
+        }
+        Next::Continue
+    }
+
+    /// Commands that are about the server.
+    fn administer(&mut self, command: &Command<'_>, output: &mut Output) -> Next {
+        match command {
+            Command::FlushAll { delay_s, noreply } => {
+                self.count(Count::Flushes, 1);
+                self.flush(*delay_s);
+                say(output, reply::OK, *noreply);
+            }
+            Command::Verbosity { noreply } => say(output, reply::OK, *noreply),
+            Command::Version => reply::version(output.bytes(), env!("CARGO_PKG_VERSION")),
+            Command::Stats { arguments } => stats::write(&self.shared, arguments, output.bytes()),
+            Command::Limit { partition, bytes, noreply } => {
+                let is_there = self.shared.set_limit(partition, Bytes(*bytes));
+                say(output, if is_there { reply::OK } else { reply::NOT_FOUND }, *noreply);
+            }
+            // The budget is the sum of what partitions and controllers share out.
+            Command::CacheMemlimit { noreply, .. } => {
+                say(output, reply::MEMLIMIT_REFUSED, *noreply);
+            }
+            Command::Quit => return Next::End,
+            _ => say(output, reply::ERROR, false),
+        }
+        Next::Continue
+    }
+
+    /// A value that should have come was too large: the one that it should have replaced is not the right one any more.
+    pub(crate) fn forget(&mut self, key: &Key<'_>) {
+        let mut room = [0; KEY_BYTES_MAX];
+        let key = key.bytes(&mut room);
+        let partition = self.partition(key);
+        self.count(Count::TooLarge, 1);
+        self.shared.store.remove(partition, key);
+    }
+
+    fn get(&mut self, key: &[u8], with_version: bool, output: &mut Output) {
+        let partition = self.partition(key);
+        let found = self.shared.store.read(partition, key, self.now_s(), Touch::Use, |item| {
+            write_item(key, item, with_version, output);
+        });
+        self.count(Count::Gets, 1);
+        self.count(if found.is_some() { Count::GetHits } else { Count::GetMisses }, 1);
+    }
+
+    /// Touches and gives out. An item that is to expire at once is given out a last time.
+    fn get_and_touch(
+        &mut self,
+        key: &[u8],
+        expiry: Expiry,
+        with_version: bool,
+        output: &mut Output,
+    ) {
+        if expiry == Expiry::Past {
+            self.get(key, with_version, output);
+            self.touch(key, expiry);
+        } else {
+            self.touch(key, expiry);
+            self.get(key, with_version, output);
+        }
+    }
+
+    fn touch(&mut self, key: &[u8], expiry: Expiry) -> bool {
+        let partition = self.partition(key);
+        let updated = self.shared.store.update(partition, key, self.now_s(), |present| {
+            match (present, second(expiry)) {
+                (None, _) => Update::Keep,
+                (Some(_), None) => Update::Remove,
+                (Some(item), Some(expires_s)) => {
+                    let attributes = Attributes { expires_s, ..item.attributes() };
+                    Update::Mark { attributes, version: None }
+                }
+            }
+        });
+        let touched = updated.is_ok_and(|updated| updated.outcome != Outcome::Nothing);
+        self.count(Count::Touches, 1);
+        self.count(if touched { Count::TouchHits } else { Count::TouchMisses }, 1);
+        touched
+    }
+
+    fn delete(&mut self, key: &[u8]) -> bool {
+        let partition = self.partition(key);
+        let removed = self.shared.store.update(partition, key, self.now_s(), |present| {
+            if present.is_some() { Update::Remove } else { Update::Keep }
+        });
+        let found = removed.is_ok_and(|updated| updated.outcome == Outcome::Removed);
+        self.count(if found { Count::DeleteHits } else { Count::DeleteMisses }, 1);
+        found
+    }
+
+    fn set(&mut self, key: &[u8], setting: &Setting<'_>) -> &'static [u8] {
+        self.count(Count::Sets, 1);
+        let partition = self.partition_to_fill(key);
+        let expires_s = second(self.expiry(setting.exptime));
+        let value_bytes_max = self.limits.value_bytes_max;
+        let mut reply = reply::STORED;
+        let updated = self.shared.store.update(partition, key, self.now_s(), |present| {
+            reply = setting.judge(present, value_bytes_max);
+            match reply {
+                reply::STORED => setting.update(present, expires_s),
+                _ => Update::Keep,
+            }
+        });
+        if let Verb::Cas(_) = setting.verb {
+            let count = match reply {
+                reply::NOT_FOUND => Count::CasMisses,
+                reply::EXISTS => Count::CasBadVersion,
+                _ => Count::CasHits,
+            };
+            self.count(count, 1);
+        }
+        match updated {
+            Ok(_) => reply,
+            Err(error) => self.refusal(error),
+        }
+    }
+
+    /// What is said when there is no room.
+    pub(crate) fn refusal(&self, error: InsertError) -> &'static [u8] {
+        match error {
+            InsertError::TooLarge { .. } | InsertError::KeyTooLong { .. } => {
+                self.count(Count::TooLarge, 1);
+                reply::TOO_LARGE
+            }
+            InsertError::Refused { .. } => {
+                self.count(Count::NoRoom, 1);
+                reply::OUT_OF_MEMORY
+            }
+        }
+    }
+
+    /// Counts, and gives the sum, or what to say where there is none.
+    fn arithmetic(&mut self, key: &[u8], delta: u64, increase: bool) -> Result<u64, &'static [u8]> {
+        let partition = self.partition(key);
+        let sum = self.add(partition, key, None, |item| {
+            let changed = arithmetic(item.value(), delta, increase)?;
+            Ok((changed, item.attributes()))
+        });
+        let (hit, miss) = match increase {
+            true => (Count::IncrHits, Count::IncrMisses),
+            false => (Count::DecrHits, Count::DecrMisses),
+        };
+        self.count(if sum == Err(reply::NOT_FOUND) { miss } else { hit }, 1);
+        sum.map(|(sum, _)| sum)
+    }
+
+    /// Puts what `change` makes of a number in its place, and gives it and the new version. The number is looked at first and replaced when it is
+    /// still the same: whenever that fails, somebody else has counted. `only`: the version that the item must have.
+    pub(crate) fn add(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        only: Option<u64>,
+        change: impl Fn(&ItemView<'_>) -> Result<(Changed, Attributes), NotANumber>,
+    ) -> Result<(u64, u64), &'static [u8]> {
+        let (store, now_s) = (&self.shared.store, self.now_s());
+        let mut text = Vec::new();
+        loop {
+            let seen = store
+                .read(partition, key, now_s, Touch::Leave, |item| (item.version(), change(item)));
+            let (version, changed) = seen.ok_or(reply::NOT_FOUND)?;
+            if only.is_some_and(|only| only != version) {
+                return Err(reply::EXISTS);
+            }
+            let (changed, attributes) = changed.map_err(|NotANumber| reply::NOT_A_NUMBER)?;
+            text.clear();
+            changed.write_value(&mut text);
+            let updated = store.update(partition, key, now_s, |present| match present {
+                Some(item) if item.version() == version => {
+                    Update::Put { value: Parts::Whole(&text), attributes, version: None }
+                }
+                _ => Update::Keep,
+            });
+            let updated = updated.map_err(|error| self.refusal(error))?;
+            if updated.outcome == Outcome::Stored {
+                return Ok((changed.number, updated.version));
+            }
+        }
+    }
+
+    /// Now, or in so many seconds. Another flush replaces one that is planned.
+    fn flush(&self, delay_s: i64) {
+        let at_s = match self.expiry(delay_s) {
+            Expiry::At(at_s) => at_s,
+            Expiry::Never | Expiry::Past => 0,
+        };
+        self.shared.flush_at_s.store(at_s.into(), Relaxed);
+        if at_s == 0 {
+            self.shared.store.invalidate_all();
+        }
+    }
+}
+
+/// An expiry as items keep it: 0 is never. `None` when it has passed.
+pub(crate) const fn second(expiry: Expiry) -> Option<u32> {
+    match expiry {
+        Expiry::Never => Some(0),
+        Expiry::At(at_s) => Some(at_s),
+        Expiry::Past => None,
+    }
+}
+
+#[inline]
+fn say(output: &mut Output, reply: &[u8], noreply: bool) {
+    if !noreply {
+        output.bytes().extend_from_slice(reply);
+    }
+}
+
+#[inline]
+fn write_item(key: &[u8], item: &ItemView<'_>, with_version: bool, output: &mut Output) {
+    let version = with_version.then(|| item.version());
+    let flags = item.attributes().flags;
+    reply::value_header(output.bytes(), key, flags, item.value().len(), version);
+    write_value(item, output);
+}
+
+/// The value and the end of its line.
+#[inline]
+pub(crate) fn write_value(item: &ItemView<'_>, output: &mut Output) {
+    match item.shared_value() {
+        Some(value) if value.len() >= SHARED_VALUE_BYTES => output.push_value(value),
+        _ => output.bytes().extend_from_slice(item.value()),
+    }
+    output.bytes().extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,61 @@
+//! What a command wants to store, and whether that is done.
+//!
+//! Place in the flow: the engine asks while the item's shard is locked; the text and the meta protocol have the same rules.
+
+use robinhood_cache::{Attributes, ItemView, Parts, Update};
+use robinhood_protocol::memcached::server::{Verb, reply};
+
+/// What a command wants to store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting<'v> {
+    pub(crate) verb: Verb,
+    pub(crate) flags: u32,
+    pub(crate) exptime: i64,
+    pub(crate) value: &'v [u8],
+}
+
+impl<'v> Setting<'v> {
+    /// Whether the value is stored, as an answer.
+    pub(crate) fn judge(
+        &self,
+        present: Option<&ItemView<'_>>,
+        value_bytes_max: usize,
+    ) -> &'static [u8] {
+        match (self.verb, present) {
+            (Verb::Set, _) | (Verb::Add, None) | (Verb::Replace, Some(_)) => reply::STORED,
+            (Verb::Append | Verb::Prepend, Some(item)) => {
+                match item.value().len() + self.value.len() <= value_bytes_max {
+                    true => reply::STORED,
+                    false => reply::TOO_LARGE,
+                }
+            }
+            (Verb::Cas(version), Some(item)) if item.version() == version => reply::STORED,
+            (Verb::Cas(_), Some(_)) => reply::EXISTS,
+            (Verb::Cas(_), None) => reply::NOT_FOUND,
+            (Verb::Add, Some(_)) | (Verb::Append | Verb::Prepend | Verb::Replace, None) => {
+                reply::NOT_STORED
+            }
+        }
+    }
+
+    /// The change of a value that is stored. `expires_s`: `None` when its time has passed.
+    pub(crate) fn update(
+        &self,
+        present: Option<&ItemView<'_>>,
+        expires_s: Option<u32>,
+    ) -> Update<'v> {
+        let (value, attributes) = match (self.verb, present, expires_s) {
+            // What is added to keeps its flags and its time.
+            (Verb::Append, Some(item), _) => (Parts::AfterPresent(self.value), item.attributes()),
+            (Verb::Prepend, Some(item), _) => (Parts::BeforePresent(self.value), item.attributes()),
+            (_, Some(_), None) => return Update::Remove,
+            (_, None, None) => return Update::Keep,
+            (_, _, Some(expires_s)) => {
+                let attributes =
+                    Attributes { flags: self.flags, expires_s, ..Attributes::default() };
+                (Parts::Whole(self.value), attributes)
+            }
+        };
+        Update::Put { value, attributes, version: None }
+    }
+}

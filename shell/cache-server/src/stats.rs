@@ -1,0 +1,124 @@
+//! What the server tells about itself.
+//!
+//! Place in the flow: the answers to `stats`, by memcached's names where the meaning is the same, and `stats partitions`, which only this server
+//! has. The same figures are there as [`ServerStatistics`] for whoever runs the server.
+
+use robinhood_cache::{PartitionId, PartitionStatistics};
+use robinhood_protocol::memcached::server::reply;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::config::Dispatch;
+use crate::counters::{self, NAMES};
+use crate::server::Shared;
+
+/// A partition with its figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPartition {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its number in the store.
+    pub id: PartitionId,
+    /// Its figures.
+    pub statistics: PartitionStatistics,
+}
+
+impl Shared {
+    /// All partitions that there are now.
+    pub(crate) fn partition_statistics(&self) -> Vec<NamedPartition> {
+        let named = (0..).map(PartitionId).zip(self.partitions.names());
+        named
+            .map(|(id, name)| NamedPartition { name, id, statistics: self.store.statistics(id) })
+            .collect()
+    }
+}
+
+/// Appends the answer to `stats` with these arguments.
+pub(crate) fn write(shared: &Shared, arguments: &[u8], out: &mut Vec<u8>) {
+    match arguments {
+        b"" => write_general(shared, out),
+        b"settings" => write_settings(shared, out),
+        b"partitions" => write_partitions(shared, out),
+        _ => return out.extend_from_slice(reply::ERROR),
+    }
+    out.extend_from_slice(reply::END);
+}
+
+fn stat(out: &mut Vec<u8>, name: &str, value: impl Display) {
+    reply::stat(out, name, &value.to_string());
+}
+
+fn write_general(shared: &Shared, out: &mut Vec<u8>) {
+    let (clock, table) = (&shared.clock, &shared.table);
+    stat(out, "pid", std::process::id());
+    stat(out, "uptime", clock.uptime_s());
+    stat(out, "time", clock.unix_of_zero_s() + u64::from(clock.now_s()));
+    stat(out, "version", env!("CARGO_PKG_VERSION"));
+    stat(out, "pointer_size", usize::BITS);
+    stat(out, "max_connections", shared.config.connections_max);
+    stat(out, "curr_connections", table.open());
+    stat(out, "total_connections", table.accepted.load(Relaxed));
+    stat(out, "rejected_connections", table.refused.load(Relaxed));
+    stat(out, "idle_kicks", table.timed_out.load(Relaxed));
+    for (name, sum) in NAMES.iter().zip(counters::sums(&shared.counters)) {
+        stat(out, name, sum);
+    }
+    let mut all = PartitionStatistics::default();
+    for partition in shared.partition_statistics() {
+        let one = partition.statistics;
+        all.items += one.items;
+        all.inserts += one.inserts;
+        all.evictions += one.evictions;
+        all.expired += one.expired;
+    }
+    stat(out, "threads", shared.config.threads);
+    stat(out, "limit_maxbytes", shared.store.budget().0);
+    stat(out, "bytes", shared.store.used_total().0);
+    stat(out, "curr_items", all.items);
+    stat(out, "total_items", all.inserts);
+    stat(out, "evictions", all.evictions);
+    stat(out, "reclaimed", all.expired);
+}
+
+fn write_settings(shared: &Shared, out: &mut Vec<u8>) {
+    let config = &shared.config;
+    stat(out, "maxbytes", config.budget.0);
+    stat(out, "maxconns", config.connections_max);
+    stat(out, "item_size_max", config.value_bytes_max.0);
+    stat(out, "num_threads", config.threads);
+    let dispatch = match config.dispatch {
+        Dispatch::Bound => "bound",
+        Dispatch::Shared => "shared",
+    };
+    stat(out, "dispatch", dispatch);
+    stat(out, "cas_enabled", "yes");
+    stat(out, "flush_enabled", "yes");
+    stat(out, "idle_timeout", config.idle_timeout.map_or(0, |timeout| timeout.as_secs()));
+    stat(out, "stalled_timeout", config.stalled_timeout.as_secs());
+    for listen in &config.listen {
+        stat(out, "listen", &listen.address);
+    }
+}
+
+fn write_partitions(shared: &Shared, out: &mut Vec<u8>) {
+    for NamedPartition { name, statistics: one, .. } in shared.partition_statistics() {
+        for (figure, value) in [
+            ("limit_bytes", one.limit.0),
+            ("used_bytes", one.used.0),
+            ("debt_bytes", one.debt.0),
+            ("items", one.items),
+            ("hits", one.hits),
+            ("misses", one.misses),
+            ("sets", one.inserts),
+            ("evictions", one.evictions),
+            ("expired", one.expired),
+            ("refused", one.refused),
+        ] {
+            stat(out, &format!("{name}:{figure}"), value);
+        }
+        if let Some(age_s) = one.age_of_coldest_s {
+            stat(out, &format!("{name}:age_of_coldest_s"), age_s);
+        }
+    }
+}
