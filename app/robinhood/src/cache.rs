@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use robinhood_cache_server::{
-    Address, AdminServer, CacheServer, CacheServerConfig, CacheServerError, Dispatch, Listen,
-    NamedPartition, Partitioning,
+    Address, AdminServer, CacheServer, CacheServerConfig, CacheServerError, Dispatch, Eviction,
+    Listen, NamedPartition, Partitioning, router,
 };
 use robinhood_stats::{BackendName, Bytes, Nanos};
 
@@ -104,7 +104,14 @@ impl FromStr for Door {
     }
 }
 
-fn dispatch(text: &str) -> Result<Dispatch, String> {
+pub(crate) fn eviction(text: &str) -> Result<Eviction, String> {
+    match text {
+        "lru" => Ok(Eviction::Lru),
+        _ => Err(format!("`{text}` is none of `lru`")),
+    }
+}
+
+pub(crate) fn dispatch(text: &str) -> Result<Dispatch, String> {
     match text {
         "bound" => Ok(Dispatch::Bound),
         "shared" => Ok(Dispatch::Shared),
@@ -117,18 +124,9 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Failure> {
     let config = config(args)?;
     let stop = interrupt::stop_flag()?;
     let server = CacheServer::start(&config).map_err(failure)?;
-    let admin = args.http.map(|address| AdminServer::start(address, server.handle()));
+    let admin = args.http.map(|address| AdminServer::start(address, router(server.handle())));
     let admin = admin.transpose().map_err(failure)?;
-    for address in server.addresses() {
-        output::say(&format!("listening on {address}\n"));
-        if let Address::Inet(address) = address
-            && !address.ip().is_loopback()
-        {
-            eprintln!(
-                "{address} is not a loopback address: the protocol knows no passwords, everybody who can reach it can read and write"
-            );
-        }
-    }
+    say_addresses(&server);
     if let Some(admin) = &admin {
         output::say(&format!("figures and limits at http://{}/v1/partitions\n", admin.address()));
     }
@@ -143,6 +141,20 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Failure> {
     server.stop();
     output::say(&summary(&partitions));
     Ok(())
+}
+
+/// Says where the server listens, and who can reach it.
+pub(crate) fn say_addresses(server: &CacheServer) {
+    for address in server.addresses() {
+        output::say(&format!("listening on {address}\n"));
+        if let Address::Inet(address) = address
+            && !address.ip().is_loopback()
+        {
+            eprintln!(
+                "{address} is not a loopback address: the protocol knows no passwords, everybody who can reach it can read and write"
+            );
+        }
+    }
 }
 
 fn config(args: &CacheArgs) -> Result<CacheServerConfig, Failure> {
@@ -185,7 +197,7 @@ fn config(args: &CacheArgs) -> Result<CacheServerConfig, Failure> {
     Ok(config)
 }
 
-fn failure(error: CacheServerError) -> Failure {
+pub(crate) fn failure(error: CacheServerError) -> Failure {
     match error {
         CacheServerError::Listen { .. } | CacheServerError::System(_) => Failure::failed(error),
         error => Failure::usage(error),
@@ -193,7 +205,7 @@ fn failure(error: CacheServerError) -> Failure {
 }
 
 /// What each partition held and did.
-fn summary(partitions: &[NamedPartition]) -> String {
+pub(crate) fn summary(partitions: &[NamedPartition]) -> String {
     let mut table =
         Table::new(["partition", "limit", "used", "items", "hits", "misses", "evictions"]);
     for NamedPartition { name, statistics: one, .. } in partitions {

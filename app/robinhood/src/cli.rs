@@ -16,6 +16,8 @@ use crate::completions::CompletionsArgs;
 #[cfg(target_os = "linux")]
 use crate::load::LoadArgs;
 use crate::man::ManArgs;
+#[cfg(target_os = "linux")]
+use crate::run::RunArgs;
 use crate::testbed::TestbedArgs;
 use crate::top::TopArgs;
 use crate::values::{self, Policies, Seeds};
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     /// The partitioned cache as a server that speaks the memcached protocol
     #[cfg(target_os = "linux")]
     Cache(CacheArgs),
+    /// The cache server, reports of finished requests and the controller in one process
+    #[cfg(target_os = "linux")]
+    Run(RunArgs),
     /// Workloads as files and request streams
     Workload(WorkloadArgs),
     /// The system of the demo as a server that takes requests over the network

@@ -12,6 +12,8 @@ mod interrupt;
 mod load;
 mod man;
 mod output;
+#[cfg(target_os = "linux")]
+mod run;
 mod screen;
 mod simulate;
 mod svg;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         cli::Command::Simulate(args) => simulate::run(&args),
         #[cfg(target_os = "linux")]
         cli::Command::Cache(args) => cache::run(&args),
+        #[cfg(target_os = "linux")]
+        cli::Command::Run(args) => run::run(&args),
         cli::Command::Workload(args) => workload::run(&args),
         cli::Command::Top(args) => top::run(&args),
         cli::Command::Testbed(args) => testbed::run(&args),

@@ -110,11 +110,11 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// Starts to answer at an address of this machine; port 0 takes a free one.
+    /// Starts to answer with `routes`, such as [`router`], at an address of this machine; port 0 takes a free one.
     ///
     /// # Errors
     /// When the address is not a loopback address or cannot be had, or the system refuses a thread.
-    pub fn start(address: SocketAddr, server: ServerHandle) -> Result<Self, CacheServerError> {
+    pub fn start(address: SocketAddr, routes: Router) -> Result<Self, CacheServerError> {
         let refused = |error| CacheServerError::Listen { address: Address::Inet(address), error };
         if !address.ip().is_loopback() {
             let reason = "limits are set here without a password: take a loopback address";
@@ -129,7 +129,7 @@ impl AdminServer {
         let serve = async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::select! {
-                served = axum::serve(listener, router(server)) => served,
+                served = axum::serve(listener, routes) => served,
                 _ = stopped => Ok(()),
             }
         };

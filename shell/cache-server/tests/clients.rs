@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use robinhood_cache_server::{
     Address, AdminServer, CacheServer, CacheServerConfig, CacheServerError, Listen, PartitionsView,
+    router,
 };
 use support::{Client, any_port, config, start};
 
@@ -118,7 +119,7 @@ fn a_port_can_belong_to_a_partition() {
 fn figures_and_limits_are_there_over_http() {
     let (server, address) = start(&config());
     Client::connect(address).ask("set a:1 0 0 1\r\n1\r\n", "STORED\r\n");
-    let admin = AdminServer::start(([127, 0, 0, 1], 0).into(), server.handle()).unwrap();
+    let admin = AdminServer::start(([127, 0, 0, 1], 0).into(), router(server.handle())).unwrap();
     let ask = |head: &str, body: &str| -> String {
         let mut client = Client::connect(admin.address());
         let length = body.len();
@@ -145,7 +146,8 @@ fn figures_and_limits_are_there_over_http() {
         let answer = ask(head, body);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{head} {body}: {answer}");
     }
-    let outside = AdminServer::start(([0, 0, 0, 0], 0).into(), server.handle()).unwrap_err();
+    let outside =
+        AdminServer::start(([0, 0, 0, 0], 0).into(), router(server.handle())).unwrap_err();
     assert!(outside.to_string().contains("loopback"), "{outside}");
 }
 

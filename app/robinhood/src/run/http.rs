@@ -1,0 +1,37 @@
+//! What `robinhood run` takes and tells over HTTP.
+//!
+//! Place in the flow: beside the cache's own routes. Reports come in, RBC and decisions go out.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use robinhood_cache_server::ServerHandle;
+use robinhood_control::{ControlLoop, RbcView};
+use robinhood_dashboard::Decision;
+use robinhood_intake::Intake;
+
+/// All routes.
+pub(crate) fn router(
+    server: ServerHandle,
+    control: &Arc<ControlLoop>,
+    intake: Arc<Intake>,
+) -> Router {
+    Router::new()
+        .route("/v1/rbc", get(rbc))
+        .route("/v1/decisions", get(decisions))
+        .with_state(control.clone())
+        .merge(robinhood_intake::router(intake))
+        .merge(robinhood_cache_server::router(server))
+}
+
+/// Who makes requests slow, and what the cache gives to whom.
+async fn rbc(State(control): State<Arc<ControlLoop>>) -> Json<RbcView> {
+    Json(control.rbc())
+}
+
+/// The newest decisions, oldest first.
+async fn decisions(State(control): State<Arc<ControlLoop>>) -> Json<Vec<Decision>> {
+    Json(control.decisions().iter().map(Into::into).collect())
+}
