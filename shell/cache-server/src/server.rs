@@ -14,9 +14,14 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use robinhood_cache::{PartitionId, RECLAIM_BATCH_ITEMS, Store, StoreConfig, item_bytes};
+use robinhood_cache::{PartitionId, Store, StoreConfig, item_bytes};
 use robinhood_protocol::memcached::KEY_BYTES_MAX;
 use robinhood_stats::{BackendName, Bytes};
+use thread_priority::ThreadPriority;
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
 
 use crate::clock::Clock;
 use crate::config::{Address, CacheServerConfig, CacheServerError, Dispatch};
@@ -31,10 +36,10 @@ use crate::table::Table;
 
 /// The housekeeper's usual step, and the precision of the clock.
 const HOUSEKEEPING_STEP: Duration = Duration::from_millis(100);
-/// Its step while partitions are in debt: the rest of the time belongs to the workers.
-const DEBT_STEP: Duration = Duration::from_micros(100);
-/// Batches of evictions in one step.
-const BATCHES_PER_STEP: usize = 16;
+/// Evictions under one lock while partitions are in debt: some microseconds, which is what a command can be kept waiting.
+const EVICTIONS_PER_LOCK: usize = 8;
+/// Locks that are taken before the housekeeper looks at the clock again.
+const LOCKS_PER_STEP: usize = 256;
 /// Items that one step looks at for having expired.
 const SWEPT_PER_STEP: usize = 512;
 /// How long the end waits for clients to fetch their answers.
@@ -229,7 +234,7 @@ impl Drop for CacheServer {
 fn shards(config: &CacheServerConfig) -> usize {
     let least_bytes = 16 * config.value_bytes_max.0.max(1 << 16);
     let most = (config.budget.0 / least_bytes).clamp(1, 256) as usize;
-    (8 * config.threads).next_power_of_two().min(most)
+    (16 * config.threads).next_power_of_two().min(most)
 }
 
 /// One worker's life.
@@ -301,6 +306,7 @@ fn admit(shared: &Shared, stream: Stream, partition: Option<PartitionId>, lane: 
 
 /// The housekeeper's life.
 fn keep_house(shared: &Shared) {
+    step_back();
     let (mutex, wake) = &shared.housekeeper;
     let mut guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     let mut second = 0;
@@ -312,9 +318,8 @@ fn keep_house(shared: &Shared) {
             shared.flush_at_s.store(0, Relaxed);
             shared.store.invalidate_all();
         }
-        let debt = shared.store.reclaim(BATCHES_PER_STEP * RECLAIM_BATCH_ITEMS);
-        let step = if debt > Bytes::ZERO { DEBT_STEP } else { HOUSEKEEPING_STEP };
-        if debt == Bytes::ZERO {
+        let indebted = pay_debt(&shared.store);
+        if !indebted {
             shared.store.sweep_expired(now_s, SWEPT_PER_STEP);
         }
         if now_s != second {
@@ -322,8 +327,31 @@ fn keep_house(shared: &Shared) {
             let config = &shared.config;
             shared.table.end_idle(now_s, config.stalled_timeout, config.idle_timeout);
         }
-        guard = wake.wait_timeout(guard, step).unwrap_or_else(PoisonError::into_inner).0;
+        if !indebted {
+            let woken = wake.wait_timeout(guard, HOUSEKEEPING_STEP);
+            guard = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
+}
+
+/// Evicts what is over its limit, a little at a time. Whether there is more to do.
+fn pay_debt(store: &Store) -> bool {
+    let before = store.reclaim(EVICTIONS_PER_LOCK);
+    let mut debt = before;
+    for _ in 1..LOCKS_PER_STEP {
+        if debt == Bytes::ZERO {
+            return false;
+        }
+        debt = store.reclaim(EVICTIONS_PER_LOCK);
+    }
+    debt < before // else what is left cannot be evicted now
+}
+
+/// The workers go first, wherever there are fewer processors than threads with something to do.
+fn step_back() {
+    let usual = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    // Refused or not, the house is kept.
+    _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, usual);
 }
 
 impl Shared {
