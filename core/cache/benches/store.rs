@@ -1,7 +1,7 @@
 //! What the cache costs: gets and inserts on one thread beside quick_cache in the same run, memory an item, resizes, and
 //! the ledger alone.
 //!
-//! Run `cargo bench -p robinhood-cache --bench store`; without `--bench` (as `cargo test` runs it) it does one small round.
+//! Run `cargo bench -p robinhood-cache --bench store`, with names behind `--` for a part (`memory`, `gets`, `inserts`, `resizes`, `growth`, `ledger`); without `--bench` (as `cargo test` runs it) it does one small round.
 //! Subjects alternate within a round and ratios are taken within a round, so that noise of the machine meets both.
 
 mod measure;
@@ -277,16 +277,30 @@ fn main() {
     } else {
         Effort { rounds: 1, operations: 2_000, scale: 100 }
     };
-    memory(effort, 1_000_000, 200); // first: memory that others have given back would be used again
-    for items in [20_000, 200_000, 1_000_000] {
-        gets(effort, items, 200, false);
-        gets(effort, items, 200, true);
+    let named: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|one| one == name);
+    if wanted("memory") {
+        memory(effort, 1_000_000, 200); // first: memory that others have given back would be used again
     }
-    inserts(effort, 200_000, 200);
-    lookups(effort, 200_000, 200);
-    resizes(effort, Bytes::from_mib(1_024), 4_096);
-    resizes(effort, Bytes::from_mib(1_024), 200);
-    growth(effort, 1_000_000);
-    ledger(effort, 200_000);
-    ledger(effort, 1_000_000);
+    if wanted("gets") {
+        for items in [20_000, 200_000, 1_000_000] {
+            gets(effort, items, 200, false);
+            gets(effort, items, 200, true);
+        }
+    }
+    if wanted("inserts") {
+        inserts(effort, 200_000, 200);
+        lookups(effort, 200_000, 200);
+    }
+    if wanted("resizes") {
+        resizes(effort, Bytes::from_mib(1_024), 4_096);
+        resizes(effort, Bytes::from_mib(1_024), 200);
+    }
+    if wanted("growth") {
+        growth(effort, 1_000_000);
+    }
+    if wanted("ledger") {
+        ledger(effort, 200_000);
+        ledger(effort, 1_000_000);
+    }
 }

@@ -4,12 +4,12 @@
 //! code (`room.rs`), with another structure of the same order (`order.rs`). Single-threaded. Operations take constant time on average: now and then
 //! one tidies up after as many others as there are items.
 //!
-//! Eviction is exact LRU per partition (what memcached's tail approximates and the paper's testbed uses).
+//! Eviction is exact LRU per partition (what memcached's tail approximates and the paper's testbed uses), or another rule of [`Eviction`].
 
 use robinhood_stats::Bytes;
 
 use crate::accounts::{Accounts, Layout, ListId, LocalAccounts, Memory};
-use crate::order::{LoggedOrder, Order};
+use crate::order::{AnyOrder, Eviction, Order, Tallies, with_order};
 use crate::room::{self, Effort, InsertError, Victims};
 use crate::{ItemHandle, PartitionId, Sharing};
 
@@ -19,7 +19,8 @@ use crate::{ItemHandle, PartitionId, Sharing};
 /// All methods that take a [`PartitionId`] panic when the cache has no such partition.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    order: LoggedOrder,
+    layout: Layout,
+    order: AnyOrder,
     accounts: LocalAccounts,
     sharing: Sharing,
     evictions_max: u32,
@@ -49,7 +50,8 @@ impl Ledger {
     ) -> Self {
         let layout = Layout::new(partitions, sharing);
         Self {
-            order: LoggedOrder::new(layout, items),
+            layout,
+            order: AnyOrder::new(layout, Eviction::Lru, items),
             accounts: LocalAccounts::new(layout, budget),
             sharing,
             evictions_max: u32::MAX,
@@ -64,23 +66,33 @@ impl Ledger {
         self
     }
 
+    /// Evicts by another rule. The items in the cache are forgotten.
+    #[must_use]
+    pub fn with_eviction(self, eviction: Eviction) -> Self {
+        Self {
+            order: AnyOrder::new(self.layout, eviction, 0),
+            accounts: LocalAccounts::new(self.layout, Bytes(self.accounts.budget())),
+            ..self
+        }
+    }
+
     /// Whether the item is in the cache. Does not count as a use.
     #[inline]
     pub fn contains(&self, item: ItemHandle) -> bool {
-        self.order.contains(item)
+        with_order!(&self.order, order => order.contains(item))
     }
 
     /// Has the processor fetch the memory that an operation on the item will need, without waiting for it. Changes nothing else. A caller that
     /// knows its next items long before it uses them saves most of the time of their look-ups.
     #[inline]
     pub fn prefetch(&self, item: ItemHandle) {
-        self.order.prefetch(item);
+        with_order!(&self.order, order => order.prefetch(item));
     }
 
-    /// Uses the item: it becomes the last to be evicted. False, a miss, when it is not in the cache.
+    /// Uses the item: with LRU it becomes the last to be evicted. False, a miss, when it is not in the cache.
     #[inline]
     pub fn touch(&mut self, item: ItemHandle) -> bool {
-        self.order.touch(item)
+        with_order!(&mut self.order, order => order.touch(item))
     }
 
     /// Puts an item of `bytes` (its whole weight, see [`crate::item_bytes`]) into the cache as the hottest of its
@@ -97,25 +109,18 @@ impl Ledger {
         evicted: &mut impl FnMut(ItemHandle),
     ) -> Result<(), InsertError> {
         self.check(partition);
-        self.remove(item);
-        room::make_room(
-            &mut Evicting { order: &mut self.order, evicted },
-            &mut self.accounts,
-            partition,
-            u64::from(bytes),
-            &mut Effort::new(self.evictions_max),
-        )?;
-        self.order.insert(partition, item, bytes);
-        Ok(())
+        let effort = Effort::new(self.evictions_max);
+        let accounts = &mut self.accounts;
+        with_order!(&mut self.order, order => {
+            insert(order, accounts, (partition, item, bytes), effort, evicted)
+        })
     }
 
     /// Takes an item out. False when it is not in the cache.
     #[inline]
     pub fn remove(&mut self, item: ItemHandle) -> bool {
-        let Some(gone) = self.order.remove(item) else { return false };
-        let list = self.order.layout().list_of(gone.partition);
-        self.accounts.release(list, u64::from(gone.bytes), Memory::Freed);
-        true
+        let accounts = &mut self.accounts;
+        with_order!(&mut self.order, order => remove(order, accounts, item))
     }
 
     /// Changes the limit of a partition, in O(1): nothing is evicted now. A partition above its new limit is in debt until
@@ -124,7 +129,7 @@ impl Ledger {
     /// Limits may sum to more than the budget for a while (a grow that comes before its shrink): the budget holds.
     pub fn set_limit(&mut self, partition: PartitionId, limit: Bytes) {
         self.check(partition);
-        self.accounts.set_limit(self.order.layout().list_of(partition), limit);
+        self.accounts.set_limit(self.layout.list_of(partition), limit);
     }
 
     /// Pays debt by evicting at most `items_max` items, in batches of [`crate::RECLAIM_BATCH_ITEMS`] from the partition with
@@ -132,8 +137,10 @@ impl Ledger {
     pub fn reclaim(&mut self, items_max: usize, evicted: &mut impl FnMut(ItemHandle)) -> Bytes {
         let mut items_left = items_max;
         while items_left > 0 {
-            let mut victims = Evicting { order: &mut self.order, evicted };
-            let evictions = room::reclaim_batch(&mut victims, &mut self.accounts, items_left);
+            let accounts = &mut self.accounts;
+            let evictions = with_order!(&mut self.order, order => {
+                room::reclaim_batch(&mut Evicting { order, evicted }, accounts, items_left)
+            });
             if evictions == 0 {
                 break;
             }
@@ -145,23 +152,23 @@ impl Ledger {
     /// The partition's limit; in a shared cache the limit of all.
     pub fn limit(&self, partition: PartitionId) -> Bytes {
         self.check(partition);
-        Bytes(self.accounts.limit(self.order.layout().list_of(partition)))
+        Bytes(self.accounts.limit(self.layout.list_of(partition)))
     }
 
     /// The bytes that the partition's items use.
     pub fn used(&self, partition: PartitionId) -> Bytes {
-        Bytes(self.order.tallies().of(partition).bytes)
+        Bytes(self.tallies().of(partition).bytes)
     }
 
     /// The number of the partition's items.
     pub fn items(&self, partition: PartitionId) -> u64 {
-        self.order.tallies().of(partition).items
+        self.tallies().of(partition).items
     }
 
     /// The bytes by which the partition exceeds its limit; in a shared cache those of all.
     pub fn debt(&self, partition: PartitionId) -> Bytes {
         self.check(partition);
-        Bytes(self.accounts.debt(self.order.layout().list_of(partition)))
+        Bytes(self.accounts.debt(self.layout.list_of(partition)))
     }
 
     /// The bytes that all items use: never above the budget.
@@ -176,12 +183,16 @@ impl Ledger {
 
     /// The number of partitions.
     pub fn partitions(&self) -> usize {
-        self.order.layout().partitions()
+        self.layout.partitions()
     }
 
     /// How partitions share the budget.
     pub const fn sharing(&self) -> Sharing {
         self.sharing
+    }
+
+    fn tallies(&self) -> &Tallies {
+        with_order!(&self.order, order => order.tallies())
     }
 
     fn check(&self, partition: PartitionId) {
@@ -193,13 +204,38 @@ impl Ledger {
     }
 }
 
+/// [`Ledger::insert`], once it is known which order it has.
+#[inline]
+fn insert<O: Order>(
+    order: &mut O,
+    accounts: &mut LocalAccounts,
+    (partition, item, bytes): (PartitionId, ItemHandle, u32),
+    mut effort: Effort,
+    evicted: &mut impl FnMut(ItemHandle),
+) -> Result<(), InsertError> {
+    remove(order, accounts, item);
+    let mut victims = Evicting { order, evicted };
+    room::make_room(&mut victims, accounts, partition, bytes.into(), &mut effort)?;
+    order.insert(partition, item, bytes);
+    Ok(())
+}
+
+/// [`Ledger::remove`], once it is known which order it has.
+#[inline]
+fn remove(order: &mut impl Order, accounts: &mut LocalAccounts, item: ItemHandle) -> bool {
+    let Some(gone) = order.remove(item) else { return false };
+    let list = order.layout().list_of(gone.partition);
+    accounts.release(list, gone.bytes.into(), Memory::Freed);
+    true
+}
+
 /// The order, and who wants to know what leaves it.
-struct Evicting<'a, F> {
-    order: &'a mut LoggedOrder,
+struct Evicting<'a, O, F> {
+    order: &'a mut O,
     evicted: &'a mut F,
 }
 
-impl<F: FnMut(ItemHandle)> Victims for Evicting<'_, F> {
+impl<O: Order, F: FnMut(ItemHandle)> Victims for Evicting<'_, O, F> {
     fn layout(&self) -> Layout {
         self.order.layout()
     }

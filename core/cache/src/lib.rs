@@ -24,12 +24,13 @@ mod store;
 
 pub use curve::{DistanceCounts, FootprintConfig, Footprints, StackConfig, StackDistances};
 pub use ledger::Ledger;
+pub use order::Eviction;
 pub use room::InsertError;
 pub use sample::SAMPLING_SHIFT_MAX;
 pub use shadow::{Shadow, ShadowCounts};
 pub use store::{
-    Attributes, Eviction, ItemView, Outcome, PartitionStatistics, Parts, SHARDS_MAX, Store,
-    StoreConfig, StoreConfigError, StoreMemory, Touch, Update, Updated,
+    Attributes, ItemView, Outcome, PartitionStatistics, Parts, SHARDS_MAX, Store, StoreConfig,
+    StoreConfigError, StoreMemory, Touch, Update, Updated,
 };
 
 /// The most partitions of one cache.

@@ -1,26 +1,30 @@
-//! The eviction order: exact LRU, one order per list, with counts per partition.
+//! The eviction order: one per list, with counts per partition.
 //!
-//! Place in the flow: below [`crate::Ledger`] and below each shard of the store. It orders items and counts them; it decides nothing:
+//! Place in the flow: below [`crate::Ledger`] and below each shard of the store. It orders items and counts them; it decides nothing about room:
 //! `room.rs` does, with the same code for both.
 //!
-//! Two structures keep the same order. [`LinkedOrder`] has a bound on each single operation, which a store under a lock needs. [`LoggedOrder`]
-//! reads one place in memory where the other reads three, which a simulator needs that spends its time waiting for memory; now and then one of its
-//! operations pays for many. The tests drive store, ledger and a model with the same operations.
+//! [`Queues`] have a bound on each single operation, which a store under a lock needs. [`LoggedOrder`], for LRU only, reads one place in memory where
+//! linked lists read three, which a simulator needs that spends its time waiting for memory; now and then one of its operations pays for
+//! many. The tests drive store, ledger and a model with the same operations.
 
 use crate::accounts::{Layout, ListId};
 use crate::{ItemHandle, PartitionId};
 
-#[cfg(test)]
-mod linked;
+mod any;
+mod ghosts;
 mod logged;
+mod queued;
+mod queues;
 mod rings;
 
-#[cfg(test)]
-pub(crate) use linked::LinkedOrder;
+pub(crate) use any::{AnyOrder, with_order};
 pub(crate) use logged::LoggedOrder;
-pub(crate) use rings::{HANDLES_MAX, Links, Nodes, Rings};
+pub(crate) use queued::QueuedOrder;
+pub use queues::Eviction;
+pub(crate) use queues::{MARK_BITS, Queues};
+pub(crate) use rings::{HANDLES_MAX, Links, Nodes};
 
-/// Items by the time of their last use.
+/// Items in the order in which they go.
 pub(crate) trait Order {
     fn layout(&self) -> Layout;
 
@@ -29,16 +33,16 @@ pub(crate) trait Order {
     /// Whether the list has items.
     fn holds_items(&self, list: ListId) -> bool;
 
-    /// Makes the item the hottest of its list; false when it is not in the order.
+    /// Counts a use of the item; false when it is not in the order.
     fn touch(&mut self, handle: ItemHandle) -> bool;
 
-    /// Adds an item that is not in the order as the hottest of its partition's list.
+    /// Adds an item that is not in the order to its partition's list.
     fn insert(&mut self, partition: PartitionId, handle: ItemHandle, bytes: u32);
 
     /// Takes an item out; `None` when it is not in the order.
     fn remove(&mut self, handle: ItemHandle) -> Option<Removed>;
 
-    /// Takes the item out that was not used for the longest time; `None` when the list is empty.
+    /// Takes the item out that has to go first; `None` when the list is empty.
     fn remove_coldest(&mut self, list: ListId) -> Option<(ItemHandle, Removed)>;
 }
 

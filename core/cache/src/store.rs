@@ -21,7 +21,7 @@
 //! own, made before the lock, and a `get` clones a handle. Such a value that a reader still holds after its eviction stays booked on the budget (not
 //! on its partition) until the reader has dropped it and a later insert or reclaim of the same shard has seen that.
 //!
-//! When sizes change, free blocks of one size are of no use for another. A shard of which more than a sixteenth and some slack (32 MiB of all shards
+//! When sizes change, free blocks of one size are of no use for another. A shard of which more than one byte in 24 and some slack (32 MiB of all shards
 //! together) lies idle empties its sparsest pages, some items with each operation (`compact.rs`). Empty pages go back to the allocator.
 //!
 //! # Pauses
@@ -56,14 +56,14 @@ use crate::room::Effort;
 use crate::{InsertError, KEY_BYTES_MAX, PartitionId};
 use accounts::SharedAccounts;
 use call::{Call, Leaving, Moment};
-pub use config::{Eviction, SHARDS_MAX, StoreConfig, StoreConfigError};
+pub use config::{SHARDS_MAX, StoreConfig, StoreConfigError};
 pub use item::{Attributes, ItemView, Outcome, Parts, Touch, Update, Updated};
-use items::Identity;
+use items::{Identity, Items};
 pub(crate) use shape::Shape;
 use shard::Shard;
 pub use statistics::{PartitionStatistics, StoreMemory};
 
-/// What may lie idle in the pages of all shards together, beyond a sixteenth.
+/// What may lie idle in the pages of all shards together, beyond one byte in 24.
 const WASTE_SLACK_BYTES: u64 = 32 << 20;
 
 /// A partitioned cache for many threads.
@@ -98,12 +98,11 @@ impl Store {
     /// When the configuration is out of its ranges.
     pub fn new(config: &StoreConfig) -> Result<Self, StoreConfigError> {
         config.check()?;
-        let Eviction::Lru = config.eviction;
         let layout = Layout::new(config.partitions, config.sharing);
         let (shape, shards) = (Shape::new(config.attributes), config.shards as u64);
         let (bytes, slack) = (config.budget.0 / shards, WASTE_SLACK_BYTES / shards);
-        let shard =
-            |number| Padded(Mutex::new(Shard::new(layout, shape, bytes, slack, (number, shards))));
+        let items = || Items::new(layout, config.eviction, shape, bytes, slack);
+        let shard = |number| Padded(Mutex::new(Shard::new(items(), (number, shards))));
         Ok(Self {
             shards: (0..shards).map(shard).collect(),
             accounts: SharedAccounts::new(layout, config.budget),

@@ -5,8 +5,8 @@ mod model;
 use model::{ITEMS_PER_PARTITION, Model, Operation, PARTITIONS, operations, partition_of};
 use proptest::prelude::*;
 use robinhood_cache::{
-    InsertError, ItemHandle, KEY_BYTES_MAX, Ledger, PartitionId, PartitionStatistics, Sharing,
-    Store, StoreConfig, StoreConfigError, item_bytes,
+    Eviction, InsertError, ItemHandle, KEY_BYTES_MAX, Ledger, PartitionId, PartitionStatistics,
+    Sharing, Store, StoreConfig, StoreConfigError, item_bytes,
 };
 use robinhood_stats::Bytes;
 
@@ -16,9 +16,13 @@ const EVICTIONS_MAX: u32 = 5;
 
 /// A store of one shard, which evicts exactly as a ledger.
 fn store(sharing: Sharing) -> Store {
+    store_with(sharing, Eviction::Lru)
+}
+
+fn store_with(sharing: Sharing, eviction: Eviction) -> Store {
     let mut config = StoreConfig::new(Bytes(BUDGET_BYTES), PARTITIONS.into());
     config.sharing = sharing;
-    config.shards = 1;
+    (config.shards, config.eviction) = (1, eviction);
     config.evictions_per_insert_max = EVICTIONS_MAX;
     Store::new(&config).unwrap()
 }

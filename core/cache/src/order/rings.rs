@@ -1,6 +1,6 @@
 //! Rings of items: what a list of an eviction order is made of, wherever the links are kept.
 //!
-//! Place in the flow: a shard keeps the links in the items' blocks, [`super::LinkedOrder`] in a vector.
+//! Place in the flow: a shard keeps the links in the items' blocks, [`super::QueuedOrder`] in a vector.
 //!
 //! A ring goes through its anchor: `anchor.next` is the first item, `anchor.prev` the last. A ring has no ends, so that moving an item has no
 //! special cases.
@@ -18,11 +18,16 @@ pub(crate) struct Links {
     pub(crate) next: u32,
 }
 
-/// Where the links of items are kept.
+/// Where links and marks of items are kept.
 pub(crate) trait Nodes {
     fn links(&self, handle: u32) -> Links;
     fn set_prev(&mut self, handle: u32, link: u32);
     fn set_next(&mut self, handle: u32, link: u32);
+    /// Some bits for the rule of eviction, see `queues.rs`.
+    fn mark(&self, handle: u32) -> u8;
+    fn set_mark(&mut self, handle: u32, mark: u8);
+    /// What an item has in common with its return after eviction, and rarely with another item.
+    fn fingerprint(&self, handle: u32) -> u32;
 }
 
 /// The anchors of some rings.
@@ -90,7 +95,7 @@ impl Rings {
 
 #[inline]
 fn anchor(ring: usize) -> u32 {
-    ANCHORS + ring as u32 // a cache has at most 1,024 lists
+    ANCHORS + ring as u32 // a cache has at most 1,024 lists of two rings
 }
 
 /// The handle that a link names; `None` when it is an anchor.

@@ -77,11 +77,11 @@ fn agree(mut order: impl Order, share_used: u32) {
 }
 
 #[test]
-fn linked_and_logged_orders_evict_what_was_not_used_for_the_longest_time() {
+fn queued_and_logged_orders_evict_what_was_not_used_for_the_longest_time() {
     for sharing in [Sharing::Partitioned, Sharing::Shared] {
         let layout = Layout::new(PARTITIONS.into(), sharing);
         for share_used in [2, 5, 8] {
-            agree(LinkedOrder::new(layout), share_used);
+            agree(QueuedOrder::new(layout, Eviction::Lru), share_used);
             agree(LoggedOrder::new(layout, 100), share_used);
         }
     }

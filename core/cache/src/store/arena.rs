@@ -5,14 +5,14 @@
 //! A handle is the block's place: the page's number and the block's first granule of 16 bytes. New blocks come from the fullest page of their
 //! class, so that sparse pages become empty; an empty page is given back to the allocator, but for one that waits as a spare.
 
-use super::block::{Block, BlockMut};
+use super::block::{Block, BlockMut, state};
 use super::pages::{Page, PageLists};
 use super::shape::{CLASSES, GRANULE_BYTES, GRANULES, PAGE_BYTES, PAGE_GRANULES};
 use crate::order::{HANDLES_MAX, Links, Nodes};
 
 const PAGE_SHIFT: u32 = PAGE_GRANULES.trailing_zeros();
-/// Of the bytes of all pages, the part that may lie idle in any case: one in 16.
-const WASTE_SHARE: u64 = 16;
+/// Of the bytes of all pages, the part that may lie idle in any case: one in 24.
+const WASTE_SHARE: u64 = 24;
 
 type PageBytes = Box<[u8; PAGE_BYTES]>;
 
@@ -42,7 +42,7 @@ struct Draining {
 }
 
 impl Arena {
-    /// An empty arena of which `waste_slack_bytes` may lie idle beyond a sixteenth.
+    /// An empty arena of which `waste_slack_bytes` may lie idle beyond one in 24.
     pub(crate) fn new(waste_slack_bytes: u64) -> Self {
         Self {
             bytes: Vec::new(),
@@ -292,5 +292,20 @@ impl Nodes for Arena {
     #[inline]
     fn set_next(&mut self, handle: u32, link: u32) {
         self.block_mut(handle).set_next(link);
+    }
+
+    #[inline]
+    fn mark(&self, handle: u32) -> u8 {
+        (self.block(handle).state() & state::MARK) >> state::MARK_SHIFT
+    }
+
+    #[inline]
+    fn set_mark(&mut self, handle: u32, mark: u8) {
+        let others = self.block(handle).state() & !state::MARK;
+        self.block_mut(handle).set_state(others | mark << state::MARK_SHIFT);
+    }
+
+    fn fingerprint(&self, handle: u32) -> u32 {
+        self.block(handle).hash()
     }
 }

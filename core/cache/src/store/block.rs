@@ -44,6 +44,9 @@ pub(crate) mod state {
     pub(crate) const STALE: u8 = 4;
     /// See `Attributes::win_sent`.
     pub(crate) const WIN_SENT: u8 = 8;
+    /// Where the bits of the rule of eviction start.
+    pub(crate) const MARK_SHIFT: u32 = 4;
+    pub(crate) const MARK: u8 = crate::order::MARK_BITS << MARK_SHIFT;
 }
 
 /// The fields of a new item that are not key and value.

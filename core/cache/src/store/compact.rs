@@ -22,13 +22,14 @@ impl Items {
 
     /// Moves an item to another block of the same size; false when that would not help to empty a page.
     fn move_one(&mut self) -> bool {
-        let Self { arena, rings, index, .. } = self;
+        let Self { arena, queues, index, .. } = self;
         let Some(from) = arena.next_to_move() else { return false };
         let class = arena.class(from);
         let to = arena.allocate(class);
         arena.copy_block(from, to);
         index.renumber(arena.block(to).hash(), from, to);
-        rings.renumber(arena, to);
+        let list = self.layout.list_of(arena.block(to).partition());
+        queues.renumber(arena, list, (from, to));
         arena.free(from);
         true
     }

@@ -4,22 +4,13 @@
 
 use robinhood_stats::Bytes;
 
-use crate::{PARTITIONS_MAX, RECLAIM_BATCH_ITEMS, Sharing};
+use crate::{Eviction, PARTITIONS_MAX, RECLAIM_BATCH_ITEMS, Sharing};
 
 /// The most shards of one store.
 pub const SHARDS_MAX: usize = 1_024;
 
 /// The most bytes of the budget for one shard. Handles reach twice as far, for keys do not fall into all shards alike.
 const SHARD_BYTES_MAX: Bytes = Bytes::from_mib(32 * 1_024);
-
-/// Which item of a partition goes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Eviction {
-    /// The one that was used least recently.
-    #[default]
-    Lru,
-}
 
 /// What a store is made of. [`Self::new`] gives the defaults; change fields before [`super::Store::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ const SMALL_ITEM_BYTES: u64 = 256;
 /// Bits of the kept hash that choose a segment, at most.
 const SEGMENT_BITS_MAX: u32 = 16;
 /// A segment that could hold so many times its items gives memory back.
-const SPARSE: usize = 8;
+const SPARSE: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Index {

@@ -13,7 +13,7 @@ use super::item::{Attributes, ItemView, Parts};
 use super::shape::{self, Shape};
 use crate::PartitionId;
 use crate::accounts::{Layout, ListId};
-use crate::order::{Removed, Rings, Tallies};
+use crate::order::{Eviction, Queues, Removed, Tallies};
 
 /// What an item is known by, and its hash.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Items {
     pub(crate) shape: Shape,
     pub(crate) tallies: Tallies,
     pub(super) arena: Arena,
-    pub(super) rings: Rings,
+    pub(super) queues: Queues,
     pub(super) index: Index,
     outside: Outside,
     /// By generation: how many items were set in it.
@@ -86,14 +86,20 @@ pub(crate) fn blob(key: &[u8], value: Parts<'_>, present: &[u8]) -> Value {
 }
 
 impl Items {
-    /// An empty shard for some `bytes` of items.
-    pub(crate) fn new(layout: Layout, shape: Shape, bytes: u64, waste_slack_bytes: u64) -> Self {
+    /// No items yet, of together some `bytes`; `waste_slack_bytes` may lie idle.
+    pub(crate) fn new(
+        layout: Layout,
+        eviction: Eviction,
+        shape: Shape,
+        bytes: u64,
+        waste_slack_bytes: u64,
+    ) -> Self {
         Self {
             layout,
             shape,
             tallies: Tallies::new(layout),
             arena: Arena::new(waste_slack_bytes),
-            rings: Rings::new(layout.lists()),
+            queues: Queues::new(eviction, layout.lists()),
             index: Index::new(bytes),
             outside: Outside::default(),
             generations: Box::new([0; 256]),
@@ -140,7 +146,7 @@ impl Items {
     #[inline]
     pub(crate) fn touch(&mut self, handle: u32, second: Option<u32>) {
         let list = self.layout.list_of(self.arena.block(handle).partition());
-        self.rings.move_to_front(&mut self.arena, list.index(), handle);
+        self.queues.touch(&mut self.arena, list, handle);
         let state = self.arena.block(handle).state() | state::FETCHED;
         let mut block = self.arena.block_mut(handle);
         block.set_state(state);
@@ -149,16 +155,24 @@ impl Items {
         }
     }
 
-    /// The item that the list evicts next.
+    /// The item at the end of the list's order: with LRU the coldest.
     #[inline]
-    pub(crate) fn coldest(&self, list: ListId) -> Option<u32> {
-        self.rings.last(list.index())
+    pub(crate) fn oldest(&self, list: ListId) -> Option<u32> {
+        self.queues.last(list)
+    }
+
+    /// The item that the list evicts now: the caller does.
+    pub(crate) fn victim(&mut self, list: ListId) -> Option<u32> {
+        let handle = self.queues.victim(&mut self.arena, list)?;
+        self.queues.note_evicted(&self.arena, list, handle);
+        Some(handle)
     }
 
     /// Takes an item out of index, order and counts. Its block stays until [`Self::discard`].
     pub(crate) fn detach(&mut self, handle: u32) -> Removed {
-        let Self { arena, rings, index, .. } = self;
-        rings.unlink(arena, handle);
+        let Self { arena, queues, index, .. } = self;
+        let list = self.layout.list_of(arena.block(handle).partition());
+        queues.remove(arena, list, handle);
         let block = arena.block(handle);
         index.remove(block.hash(), handle, |other| arena.block(other).hash());
         self.generations[usize::from(block.generation())] -= 1;
@@ -217,10 +231,10 @@ impl Items {
     }
 
     fn attach(&mut self, handle: u32, partition: PartitionId) {
-        let Self { arena, rings, index, .. } = self;
+        let Self { arena, queues, index, .. } = self;
         let (hash, generation) = (arena.block(handle).hash(), arena.block(handle).generation());
         index.insert(hash, handle, |other| arena.block(other).hash());
-        rings.push_front(arena, self.layout.list_of(partition).index(), handle);
+        queues.insert(arena, self.layout.list_of(partition), handle);
         self.generations[usize::from(generation)] += 1;
         let bytes = u32::try_from(self.weight(handle)).expect("the store refuses larger items");
         self.tallies.add(partition, bytes);
@@ -273,15 +287,15 @@ impl Items {
         self.generations[usize::from(label.generation)] += 1;
         self.relabel(handle, label);
         let list = self.layout.list_of(self.block(handle).partition());
-        self.rings.move_to_front(&mut self.arena, list.index(), handle);
+        self.queues.touch(&mut self.arena, list, handle);
         true
     }
 
     /// Sets all that an item has beside key and value. It then counts as not read.
     pub(crate) fn relabel(&mut self, handle: u32, label: &Label) {
-        let outside = self.block(handle).state() & state::OUTSIDE;
+        let stays = self.block(handle).state() & (state::OUTSIDE | state::MARK);
         let mut block = self.arena.block_mut(handle);
-        block.set_state(outside | label.attributes.state());
+        block.set_state(stays | label.attributes.state());
         block.set_generation(label.generation);
         self.set_extra(handle, label);
     }

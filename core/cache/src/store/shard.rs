@@ -11,7 +11,6 @@ use super::arena::Visit;
 use super::call::{Call, Leaving, Moment};
 use super::item::{Parts, Touch};
 use super::items::{Identity, Items, Label};
-use super::shape::Shape;
 use super::{ItemView, PartitionStatistics, StoreMemory};
 use crate::accounts::{Accounts, Layout, ListId, Memory, Shortage};
 use crate::room::{self, InsertError, Victims};
@@ -60,7 +59,7 @@ impl Victims for Evicting<'_> {
 
     #[inline]
     fn holds_items(&self, list: ListId) -> bool {
-        self.shard.items.coldest(list).is_some()
+        self.shard.items.oldest(list).is_some()
     }
 
     fn list_bytes(&self, list: ListId) -> u64 {
@@ -68,7 +67,7 @@ impl Victims for Evicting<'_> {
     }
 
     fn evict(&mut self, list: ListId) -> Option<(u64, Memory)> {
-        let handle = self.shard.items.coldest(list)?;
+        let handle = self.shard.items.victim(list)?;
         let item = self.shard.items.detach(handle);
         self.shard.counts[item.partition.index()].evictions += 1;
         self.leaving.note(item.partition, &self.shard.items.view(handle));
@@ -78,17 +77,11 @@ impl Victims for Evicting<'_> {
 }
 
 impl Shard {
-    /// An empty shard, the `number`th of `shards`, for some `bytes` of items; `waste_slack_bytes` may lie idle.
-    pub(crate) fn new(
-        layout: Layout,
-        shape: Shape,
-        bytes: u64,
-        waste_slack_bytes: u64,
-        (number, shards): (u64, u64),
-    ) -> Self {
+    /// An empty shard, the `number`th of `shards`.
+    pub(crate) fn new(items: Items, (number, shards): (u64, u64)) -> Self {
         Self {
-            items: Items::new(layout, shape, bytes, waste_slack_bytes),
-            counts: vec![Counts::default(); layout.partitions()],
+            counts: vec![Counts::default(); items.layout.partitions()],
+            items,
             held: VecDeque::new(),
             version: number,
             version_step: shards,
@@ -366,7 +359,7 @@ impl Shard {
 
     /// The second at which the coldest item of the partition's list was used, and the latest that this shard knows of. `None` without items.
     pub(crate) fn coldest_and_latest_s(&self, partition: PartitionId) -> (Option<u32>, u32) {
-        let coldest = self.items.coldest(self.items.layout.list_of(partition));
+        let coldest = self.items.oldest(self.items.layout.list_of(partition));
         (coldest.map(|coldest| self.items.block(coldest).accessed_s()), self.latest_s)
     }
 

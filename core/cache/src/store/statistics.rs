@@ -40,7 +40,7 @@ pub struct PartitionStatistics {
 pub struct StoreMemory {
     /// Pages of blocks.
     pub page_bytes: Bytes,
-    /// The part of them in blocks that hold items: the rest is fragmentation, up to a sixteenth of the pages and 32 MiB.
+    /// The part of them in blocks that hold items: the rest is fragmentation, up to one byte in 24 and 32 MiB.
     pub live_bytes: Bytes,
     /// Keys and values that are too large for a block, without those that only readers hold.
     pub large_bytes: Bytes,

@@ -1,8 +1,11 @@
-//! The order as linked lists: one ring per list, least recently used last, with the nodes in a vector.
+//! The order of any rule of eviction, with links and marks in a vector.
 //!
-//! Place in the flow: beside the shards of the store, whose nodes are in the items' blocks. Every operation reads and writes a fixed number of nodes.
+//! Place in the flow: the ledger's order for rules other than LRU, for which [`super::LoggedOrder`] is faster. A shard of the store has the same queues
+//! with links and marks in its blocks.
 
-use super::{HANDLES_MAX, Links, Nodes, Order, Removed, Rings, Tallies};
+use prefetch_index::prefetch_index;
+
+use super::{Eviction, HANDLES_MAX, Links, Nodes, Order, Queues, Removed, Tallies};
 use crate::accounts::{Layout, ListId};
 use crate::{ItemHandle, PartitionId};
 
@@ -14,12 +17,13 @@ struct Node {
     links: Links,
     bytes: u32,
     partition: u16,
+    mark: u8,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct LinkedOrder {
+pub(crate) struct QueuedOrder {
     layout: Layout,
-    rings: Rings,
+    queues: Queues,
     /// By handle.
     nodes: Vec<Node>,
     tallies: Tallies,
@@ -27,7 +31,7 @@ pub(crate) struct LinkedOrder {
 
 impl Node {
     const ABSENT: Self =
-        Self { links: Links { prev: 0, next: 0 }, bytes: 0, partition: NO_PARTITION };
+        Self { links: Links { prev: 0, next: 0 }, bytes: 0, partition: NO_PARTITION, mark: 0 };
 }
 
 impl Nodes for Vec<Node> {
@@ -42,12 +46,35 @@ impl Nodes for Vec<Node> {
     fn set_next(&mut self, handle: u32, link: u32) {
         self[handle as usize].links.next = link;
     }
+
+    fn mark(&self, handle: u32) -> u8 {
+        self[handle as usize].mark
+    }
+
+    fn set_mark(&mut self, handle: u32, mark: u8) {
+        self[handle as usize].mark = mark;
+    }
+
+    fn fingerprint(&self, handle: u32) -> u32 {
+        handle
+    }
 }
 
-impl LinkedOrder {
-    pub(crate) fn new(layout: Layout) -> Self {
-        let (rings, tallies) = (Rings::new(layout.lists()), Tallies::new(layout));
-        Self { layout, rings, nodes: Vec::new(), tallies }
+impl QueuedOrder {
+    pub(crate) fn new(layout: Layout, eviction: Eviction) -> Self {
+        let (queues, tallies) = (Queues::new(eviction, layout.lists()), Tallies::new(layout));
+        Self { layout, queues, nodes: Vec::new(), tallies }
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, handle: ItemHandle) -> bool {
+        self.present(handle).is_some()
+    }
+
+    /// Has the processor fetch what an operation on the item will read.
+    #[inline]
+    pub(crate) fn prefetch(&self, handle: ItemHandle) {
+        prefetch_index(&self.nodes, handle.0 as usize);
     }
 
     fn present(&self, handle: ItemHandle) -> Option<Node> {
@@ -56,7 +83,7 @@ impl LinkedOrder {
     }
 }
 
-impl Order for LinkedOrder {
+impl Order for QueuedOrder {
     fn layout(&self) -> Layout {
         self.layout
     }
@@ -66,13 +93,13 @@ impl Order for LinkedOrder {
     }
 
     fn holds_items(&self, list: ListId) -> bool {
-        self.rings.last(list.index()).is_some()
+        self.queues.last(list).is_some()
     }
 
     fn touch(&mut self, handle: ItemHandle) -> bool {
         let Some(node) = self.present(handle) else { return false };
         let list = self.layout.list_of(PartitionId(node.partition));
-        self.rings.move_to_front(&mut self.nodes, list.index(), handle.0);
+        self.queues.touch(&mut self.nodes, list, handle.0);
         true
     }
 
@@ -85,12 +112,13 @@ impl Order for LinkedOrder {
         }
         self.nodes[index] = Node { bytes, partition: partition.0, ..Node::ABSENT };
         self.tallies.add(partition, bytes);
-        self.rings.push_front(&mut self.nodes, self.layout.list_of(partition).index(), handle.0);
+        self.queues.insert(&mut self.nodes, self.layout.list_of(partition), handle.0);
     }
 
     fn remove(&mut self, handle: ItemHandle) -> Option<Removed> {
         let Node { bytes, partition, .. } = self.present(handle)?;
-        self.rings.unlink(&mut self.nodes, handle.0);
+        let list = self.layout.list_of(PartitionId(partition));
+        self.queues.remove(&mut self.nodes, list, handle.0);
         self.nodes[handle.0 as usize].partition = NO_PARTITION;
         let removed = Removed { partition: PartitionId(partition), bytes };
         self.tallies.subtract(removed);
@@ -98,8 +126,9 @@ impl Order for LinkedOrder {
     }
 
     fn remove_coldest(&mut self, list: ListId) -> Option<(ItemHandle, Removed)> {
-        let handle = ItemHandle(self.rings.last(list.index())?);
-        let removed = self.remove(handle).expect("the coldest item is in the order");
-        Some((handle, removed))
+        let handle = self.queues.victim(&mut self.nodes, list)?;
+        self.queues.note_evicted(&self.nodes, list, handle);
+        let removed = self.remove(ItemHandle(handle)).expect("what goes next is in the order");
+        Some((ItemHandle(handle), removed))
     }
 }
