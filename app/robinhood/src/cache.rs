@@ -64,6 +64,9 @@ pub(crate) struct CacheArgs {
     /// Which worker serves a connection: always the same (bound), or any that is free (shared)
     #[arg(long, default_value = "bound", value_name = "bound|shared", value_parser = dispatch)]
     dispatch: Dispatch,
+    /// Which item of a partition goes first: lru, sieve or s3-fifo
+    #[arg(long, default_value = "lru", value_name = "RULE", value_parser = eviction)]
+    eviction: Eviction,
     /// The largest value, with unit
     #[arg(long, default_value = "1MiB", value_name = "BYTES")]
     value_max: Bytes,
@@ -107,7 +110,9 @@ impl FromStr for Door {
 pub(crate) fn eviction(text: &str) -> Result<Eviction, String> {
     match text {
         "lru" => Ok(Eviction::Lru),
-        _ => Err(format!("`{text}` is none of `lru`")),
+        "sieve" => Ok(Eviction::Sieve),
+        "s3-fifo" => Ok(Eviction::S3Fifo),
+        _ => Err(format!("`{text}` is none of `lru`, `sieve` and `s3-fifo`")),
     }
 }
 
@@ -175,6 +180,7 @@ fn config(args: &CacheArgs) -> Result<CacheServerConfig, Failure> {
     }
     let mut config = CacheServerConfig::new(args.budget, listen);
     config.dispatch = args.dispatch;
+    config.eviction = args.eviction;
     config.value_bytes_max = args.value_max;
     config.connections_max = args.connections_max;
     config.idle_timeout = args.idle_timeout.map(|timeout| Duration::from_nanos(timeout.0));

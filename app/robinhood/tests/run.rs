@@ -94,7 +94,15 @@ fn a_cache_serves_and_ends_with_what_its_partitions_held() {
 
 #[test]
 fn the_load_tester_finds_what_it_has_stored() {
-    let mut server = Server::start(&["cache", "--listen", "127.0.0.1:0", "--dispatch", "shared"]);
+    let mut server = Server::start(&[
+        "cache",
+        "--listen",
+        "127.0.0.1:0",
+        "--dispatch",
+        "shared",
+        "--eviction",
+        "sieve",
+    ]);
     let address = server.said("listening on ");
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("load.json");

@@ -94,6 +94,8 @@ pub struct CacheServerConfig {
     pub idle_timeout: Option<Duration>,
     /// Closes connections that have begun a command, or do not fetch their answers, and make no progress for so long.
     pub stalled_timeout: Duration,
+    /// Makes each command take this much longer: for experiments with queues. Zero by default.
+    pub planted_delay: Duration,
 }
 
 impl CacheServerConfig {
@@ -116,6 +118,7 @@ impl CacheServerConfig {
             connections_max: 1_024,
             idle_timeout: None,
             stalled_timeout: Duration::from_secs(30),
+            planted_delay: Duration::ZERO,
         }
     }
 

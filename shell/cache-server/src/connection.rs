@@ -189,6 +189,7 @@ impl Connection {
                 }
                 Parsed::Command { command, bytes } => {
                     used += bytes;
+                    lent.engine.dawdle();
                     self.ending = lent.engine.execute(&command, &mut lent.output) == Next::End;
                 }
                 Parsed::Bad { reply, bytes, swallow, forget, close } => {

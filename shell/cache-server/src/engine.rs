@@ -100,6 +100,15 @@ impl Engine {
         expiry_s(exptime, clock.now_s(), clock.unix_of_zero_s())
     }
 
+    /// What a planted delay adds to a command.
+    #[inline]
+    pub(crate) fn dawdle(&self) {
+        let delay = self.shared.config.planted_delay;
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
+    }
+
     /// Carries a command out and appends its answer.
     pub(crate) fn execute(&mut self, command: &Command<'_>, output: &mut Output) -> Next {
         match command {
