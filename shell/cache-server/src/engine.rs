@@ -308,15 +308,23 @@ impl Engine {
         let (store, now_s) = (&self.shared.store, self.now_s());
         let mut text = Vec::new();
         loop {
-            let seen = store
-                .read(partition, key, now_s, Touch::Leave, |item| (item.version(), change(item)));
-            let (version, changed) = seen.ok_or(reply::NOT_FOUND)?;
+            let seen = store.read(partition, key, now_s, Touch::Leave, |item| {
+                (item.version(), item.value().len(), change(item))
+            });
+            let (version, bytes_before, changed) = seen.ok_or(reply::NOT_FOUND)?;
+            if bytes_before == 0 {
+                return Err(reply::NOT_A_NUMBER); // whatever its version is
+            }
             if only.is_some_and(|only| only != version) {
                 return Err(reply::EXISTS);
             }
-            let (changed, attributes) = changed.map_err(|NotANumber| reply::NOT_A_NUMBER)?;
+            let (changed, mut attributes) = changed.map_err(|NotANumber| reply::NOT_A_NUMBER)?;
             text.clear();
             changed.write_value(&mut text);
+            if text.len() > bytes_before {
+                // As in memcached, where such a number gets a new item.
+                (attributes.stale, attributes.win_sent) = (false, false);
+            }
             let updated = store.update(partition, key, now_s, |present| match present {
                 Some(item) if item.version() == version => {
                     Update::Put { value: Parts::Whole(&text), attributes, version: None }

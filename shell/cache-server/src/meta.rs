@@ -3,6 +3,8 @@
 //! Place in the flow: the part of the engine for commands of two letters. Many of them read and change an item in one: what is decided on an
 //! item is decided while its shard is locked, so that of all clients that find a stale value one is told to renew it.
 
+use std::cell::Cell;
+
 use robinhood_cache::{Attributes, ItemView, Outcome, PartitionId, Parts, Touch, Update};
 use robinhood_protocol::memcached::KEY_BYTES_MAX;
 use robinhood_protocol::memcached::server::meta::{
@@ -114,7 +116,8 @@ impl Engine {
             };
             said = shown(item, now_s);
             said.ttl_s = (expires_s > 0).then(|| expires_s.saturating_sub(now_s));
-            let to_renew = expires_s > 0 && renew_s.is_some_and(|renew_s| expires_s < renew_s);
+            let judged_s = if command.renew_first { before.expires_s } else { expires_s };
+            let to_renew = judged_s > 0 && renew_s.is_some_and(|renew_s| judged_s < renew_s);
             said.won = !before.win_sent && (before.stale || to_renew);
             let win_sent = before.win_sent || said.won;
             Update::Mark { attributes: Attributes { expires_s, win_sent, ..before }, version: None }
@@ -170,10 +173,11 @@ impl Engine {
         let value_bytes_max = self.limits().value_bytes_max;
         let mut judged = reply::STORED;
         let updated = self.store().update(partition, key, self.now_s(), |present| {
-            let late = late_version(command, present);
-            judged = match late {
-                true => reply::STORED,
-                false => setting.judge(present, value_bytes_max),
+            let late = late_version(command, verb, present);
+            judged = match (late, added_to_another(command, verb, present)) {
+                (true, _) => reply::STORED,
+                (_, true) => reply::EXISTS,
+                _ => setting.judge(present, value_bytes_max),
             };
             if judged == reply::NOT_STORED && vivifies && present.is_none() {
                 judged = reply::STORED;
@@ -181,7 +185,8 @@ impl Engine {
             }
             match (judged, setting.update(present, expires_s)) {
                 (reply::STORED, Update::Put { value, mut attributes, .. }) => {
-                    (attributes.stale, attributes.win_sent) = (late, late);
+                    // The next client is to renew it.
+                    (attributes.stale, attributes.win_sent) = (late, false);
                     Update::Put { value, attributes, version: command.new_version }
                 }
                 (reply::STORED, update) => update,
@@ -254,7 +259,8 @@ impl Engine {
         let partition = self.partition_to_fill(key);
         let now_s = self.now_s();
         let new_s = command.exptime.map(|exptime| second(self.expiry(exptime)));
-        let sum = self.add_meta(command, increase, partition, key, new_s);
+        let before_s = Cell::new(None);
+        let sum = self.add_meta(command, increase, partition, key, new_s, &before_s);
         let (hit, miss) = match increase {
             true => (Count::IncrHits, Count::IncrMisses),
             false => (Count::DecrHits, Count::DecrMisses),
@@ -268,7 +274,8 @@ impl Engine {
                     .store()
                     .read(partition, key, now_s, Touch::Leave, |item| shown(item, now_s).ttl_s);
                 let bytes = text.len() - b"\r\n".len();
-                let said = Shown { bytes, version, ttl_s: ttl_s.flatten(), ..Shown::default() };
+                let (ttl_s, ttl_before_s) = (ttl_s.flatten(), before_s.get());
+                let said = Shown { bytes, version, ttl_s, ttl_before_s, ..Shown::default() };
                 if command.write_hit(output.bytes(), &said) {
                     output.bytes().extend_from_slice(&text);
                 }
@@ -282,7 +289,7 @@ impl Engine {
         command.write_status(output.bytes(), status, 0);
     }
 
-    /// Counts, or begins to count where that is asked for; gives the number and the version.
+    /// Counts, or begins to count where that is asked for; gives the number and the version. `ttl_before_s` gets the time that the item had left.
     fn add_meta(
         &self,
         command: &MetaCommand<'_>,
@@ -290,9 +297,11 @@ impl Engine {
         partition: PartitionId,
         key: &[u8],
         new_s: Option<Option<u32>>,
+        ttl_before_s: &Cell<Option<u32>>,
     ) -> Result<(u64, u64), &'static [u8]> {
         loop {
             let sum = self.add(partition, key, command.version, |item| {
+                ttl_before_s.set(shown(item, self.now_s()).ttl_s);
                 let changed = arithmetic(item.value(), command.delta, increase)?;
                 let mut attributes = item.attributes();
                 if let Some(expires_s) = new_s {
@@ -367,7 +376,13 @@ fn shown(item: &ItemView<'_>, now_s: u32) -> Shown {
 }
 
 /// Whether a value with an old version is stored all the same, and marked as stale: better than none.
-fn late_version(command: &MetaCommand<'_>, present: Option<&ItemView<'_>>) -> bool {
-    let (Some(version), Some(item)) = (command.version, present) else { return false };
+fn late_version(command: &MetaCommand<'_>, verb: Verb, present: Option<&ItemView<'_>>) -> bool {
+    let (Verb::Cas(version), Some(item)) = (verb, present) else { return false };
     command.invalidate && version < item.version()
+}
+
+/// Whether something is to be added to a value of another version than the one that is there. Version 0 is any.
+fn added_to_another(command: &MetaCommand<'_>, verb: Verb, present: Option<&ItemView<'_>>) -> bool {
+    let (Verb::Append | Verb::Prepend, Some(item)) = (verb, present) else { return false };
+    command.version.is_some_and(|version| version != 0 && version != item.version())
 }

@@ -45,9 +45,8 @@ impl<'v> Setting<'v> {
         expires_s: Option<u32>,
     ) -> Update<'v> {
         let (value, attributes) = match (self.verb, present, expires_s) {
-            // What is added to keeps its flags and its time.
-            (Verb::Append, Some(item), _) => (Parts::AfterPresent(self.value), item.attributes()),
-            (Verb::Prepend, Some(item), _) => (Parts::BeforePresent(self.value), item.attributes()),
+            (Verb::Append, Some(item), _) => (Parts::AfterPresent(self.value), renewed(item)),
+            (Verb::Prepend, Some(item), _) => (Parts::BeforePresent(self.value), renewed(item)),
             (_, Some(_), None) => return Update::Remove,
             (_, None, None) => return Update::Keep,
             (_, _, Some(expires_s)) => {
@@ -58,4 +57,9 @@ impl<'v> Setting<'v> {
         };
         Update::Put { value, attributes, version: None }
     }
+}
+
+/// What is kept beside a value that is added to: its flags and its time, but nobody is to renew it any longer.
+fn renewed(item: &ItemView<'_>) -> Attributes {
+    Attributes { stale: false, win_sent: false, ..item.attributes() }
 }

@@ -65,6 +65,8 @@ pub struct MetaCommand<'a> {
     pub vivify_exptime: Option<i64>,
     /// `R`: whoever finds less time to live than this is told to renew the value.
     pub renew_exptime: Option<i64>,
+    /// Whether `R` looks at the time to live from before `T`, because it stands before it.
+    pub renew_first: bool,
     /// `C`: only when the value has this version. Never 0 for [`Operation::Arithmetic`], where that means any.
     pub version: Option<u64>,
     /// `E`: the version to give to the value.
@@ -160,6 +162,7 @@ impl<'a> MetaCommand<'a> {
             exptime: None,
             vivify_exptime: None,
             renew_exptime: None,
+            renew_first: false,
             version: None,
             new_version: None,
             flags: 0,

@@ -231,6 +231,9 @@ fn meta_commands_have_their_flags() {
     assert!(get.with_value && get.quiet && get.no_bump);
     let times = (get.exptime, get.vivify_exptime, get.renew_exptime);
     assert_eq!(times, (Some(30), Some(-1), Some(5)));
+    assert!(!get.renew_first);
+    let Command::Meta(other) = command(b"mg key R5 T30\r\n") else { panic!() };
+    assert!(other.renew_first);
     use meta::Asked::{Key as K, Opaque, TimeToLive, Version};
     let time = TimeToLive { before: true };
     assert_eq!(get.asked().collect::<Vec<_>>(), [K, time, Opaque(b"O12"), Version]);

@@ -68,7 +68,10 @@ impl<'a> Flags<'a> {
                 match letter {
                     b'T' => command.exptime = exptime,
                     b'N' => command.vivify_exptime = exptime,
-                    _ => command.renew_exptime = exptime,
+                    _ => {
+                        command.renew_exptime = exptime;
+                        command.renew_first = command.exptime.is_none();
+                    }
                 }
             }
             b'C' | b'E' => {
