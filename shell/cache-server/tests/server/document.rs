@@ -4,7 +4,7 @@ use robinhood_cache_server::PartitionsView;
 
 #[test]
 fn the_example_in_the_document_has_the_form_of_an_answer() {
-    let document = include_str!("../../../docs/cache-server.md");
+    let document = include_str!("../../../../docs/cache-server.md");
     let (_, example) = document.split_once("```json\n").expect("the document has an example");
     let (example, _) = example.split_once("```").expect("it ends");
     let view: PartitionsView = serde_json::from_str(example).unwrap();

@@ -1,10 +1,8 @@
 //! Commands over a socket, as a client sees them.
 
-mod support;
-
+use crate::support::{Client, config, start};
 use robinhood_cache_server::{Dispatch, Partitioning};
 use robinhood_stats::Bytes;
-use support::{Client, config, start};
 
 #[test]
 fn values_are_stored_changed_and_forgotten() {
@@ -156,7 +154,7 @@ fn a_smaller_limit_evicts_the_coldest_in_the_background() {
     client.ask(&format!("robinhood limit a {}\r\n", before.used.0 / 2), "OK\r\n");
     let started = std::time::Instant::now();
     while held().used.0 > before.used.0 / 2 {
-        assert!(started.elapsed() < support::PATIENCE, "{:?}", held());
+        assert!(started.elapsed() < crate::support::PATIENCE, "{:?}", held());
         std::thread::yield_now();
     }
     client.ask("get a:0\r\n", "END\r\n");

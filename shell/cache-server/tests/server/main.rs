@@ -1,0 +1,7 @@
+//! The server over sockets, as its clients see it.
+
+mod clients;
+mod commands;
+mod document;
+mod soak;
+mod support;
