@@ -92,7 +92,7 @@ pub struct CacheServerConfig {
     pub connections_max: usize,
     /// Closes connections that ask nothing for so long. `None`: never.
     pub idle_timeout: Option<Duration>,
-    /// Closes connections that have begun a command, or do not fetch their answers, and make no progress for so long.
+    /// Closes connections that have begun a command, or do not fetch their answers, for so long, unless they go on with 16 KiB a second.
     pub stalled_timeout: Duration,
     /// Makes each command take this much longer: for experiments with queues. Zero by default.
     pub planted_delay: Duration,

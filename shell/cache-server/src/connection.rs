@@ -19,6 +19,8 @@ use crate::stream::Stream;
 pub(crate) const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// What one read takes, at most: the turn of one connection.
 pub(crate) const READ_BYTES: usize = 64 << 10;
+/// Bytes a second at which a client must send what it has begun and fetch its answers, at least.
+const RATE_MIN: u64 = 16 << 10;
 /// Memory that a buffer may keep while it is empty.
 const BUFFER_BYTES_KEPT: usize = 256 << 10;
 
@@ -64,6 +66,10 @@ pub(crate) struct Connection {
     ending: bool,
     /// The second of the last byte in either direction.
     pub(crate) progress_s: u32,
+    /// The second at which nothing was unfinished for the last time.
+    finished_s: u32,
+    /// Bytes in either direction since then.
+    unfinished_bytes: u64,
 }
 
 impl Connection {
@@ -78,6 +84,8 @@ impl Connection {
             interest: Interest::Read,
             ending: false,
             progress_s: now_s,
+            finished_s: now_s,
+            unfinished_bytes: 0,
         }
     }
 
@@ -86,8 +94,24 @@ impl Connection {
     }
 
     /// Whether the client owes something: the rest of a command, or to fetch its answers.
-    pub(crate) const fn unfinished(&self) -> bool {
+    const fn is_unfinished(&self) -> bool {
         !self.input.is_empty() || self.swallow > 0 || self.unsent.unsent() > 0
+    }
+
+    /// Whether the client has owed something for longer than `patience_s`, and for longer than what has come and gone meanwhile takes at
+    /// [`RATE_MIN`]: a byte now and then does not hold a connection.
+    pub(crate) const fn is_stalled(&self, now_s: u32, patience_s: u64) -> bool {
+        let allowed_s = patience_s + self.unfinished_bytes / RATE_MIN;
+        self.is_unfinished() && now_s.saturating_sub(self.finished_s) as u64 > allowed_s
+    }
+
+    /// Bytes have come or gone, and maybe all that was begun is finished.
+    const fn note_progress(&mut self, bytes: u64, finished: bool, now_s: u32) {
+        self.progress_s = now_s;
+        self.unfinished_bytes += bytes;
+        if finished {
+            (self.finished_s, self.unfinished_bytes) = (now_s, 0);
+        }
     }
 
     /// Does what can be done now without waiting, and says what to wait for. An error ends the connection like its close.
@@ -104,8 +128,12 @@ impl Connection {
 
     fn serve(&mut self, lent: &mut Lent) -> io::Result<Interest> {
         if self.unsent.unsent() > 0 {
-            self.progress_s = lent.engine.now_s();
-            if !self.unsent.send(&self.stream)? {
+            let before = self.unsent.unsent();
+            let sent = self.unsent.send(&self.stream)?;
+            let bytes = (before - self.unsent.unsent()) as u64;
+            lent.engine.count(Count::BytesWritten, bytes);
+            self.note_progress(bytes, sent, lent.engine.now_s());
+            if !sent {
                 return Ok(Interest::Write);
             }
             self.unsent.trim(0);
@@ -123,9 +151,11 @@ impl Connection {
             Err(error) if is_temporary(&error) => return Ok(Interest::Read),
             Err(error) => return Err(error),
         };
-        self.progress_s = lent.engine.now_s();
         lent.engine.count(Count::BytesRead, read as u64);
         let sent = self.handle_read(read, lent)?;
+        // A whole command, or the begin of one after others: patience begins anew.
+        let finished = self.input.len() < read && self.swallow == 0 && sent;
+        self.note_progress(read as u64, finished, lent.engine.now_s());
         Ok(match (sent, self.ending) {
             (false, _) => Interest::Write,
             (true, true) => Interest::Close,

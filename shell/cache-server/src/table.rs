@@ -70,7 +70,7 @@ impl Table {
         lock(&self.free).push(place);
     }
 
-    /// Ends connections that have made no progress for too long: its worker is woken and closes it. A full table also ends the one that has
+    /// Ends connections that have made no, or too little, progress for too long: their workers are woken and close them. A full table also ends the one that has
     /// been idle for longest.
     pub(crate) fn end_idle(&self, now_s: u32, stalled: Duration, idle: Option<Duration>) {
         let full = lock(&self.free).is_empty();
@@ -79,11 +79,8 @@ impl Table {
             let Ok(slot) = slot.try_lock() else { continue }; // being served
             let Some(connection) = slot.as_ref() else { continue };
             let quiet_s = u64::from(now_s.saturating_sub(connection.progress_s));
-            let patience = match connection.unfinished() {
-                true => Some(idle.map_or(stalled, |idle| idle.min(stalled))),
-                false => idle,
-            };
-            if patience.is_some_and(|patience| quiet_s > patience.as_secs()) {
+            let is_idle = idle.is_some_and(|idle| quiet_s > idle.as_secs());
+            if is_idle || connection.is_stalled(now_s, stalled.as_secs()) {
                 self.timed_out.fetch_add(1, Relaxed);
                 connection.stream().shut_down();
             } else if quiet_s > IDLE_WHEN_FULL.as_secs() {

@@ -51,6 +51,21 @@ fn who_begins_a_command_and_stops_is_cut_off_and_who_rests_is_not() {
 }
 
 #[test]
+fn a_byte_now_and_then_does_not_hold_a_connection() {
+    let stalled_timeout = Duration::from_secs(1);
+    let (server, address) = start(&CacheServerConfig { stalled_timeout, ..config() });
+    let mut slow = Client::connect(address);
+    slow.send("set a 0 0 100000\r\n");
+    let started = std::time::Instant::now();
+    while slow.0.write_all(b"x").is_ok() {
+        assert!(started.elapsed() < crate::support::PATIENCE, "it is still served");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Client::connect(address).ask("get a\r\n", "END\r\n");
+    drop(server);
+}
+
+#[test]
 fn with_an_idle_timeout_who_rests_is_cut_off_too() {
     let idle_timeout = Some(Duration::from_secs(1));
     let (_server, address) = start(&CacheServerConfig { idle_timeout, ..config() });
