@@ -13,7 +13,9 @@ use measure::{Clock, Effort, Input, KEY_BYTES, Key, PARTITIONS, compare, key, na
 use measure::{Spread, Subject, quantile, resident_bytes};
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
-use robinhood_cache::{ItemHandle, Ledger, PartitionId, Sharing, Store, StoreConfig, item_bytes};
+use robinhood_cache::{
+    ItemHandle, ItemView, Ledger, PartitionId, Sharing, Store, StoreConfig, Touch, item_bytes,
+};
 use robinhood_stats::Bytes;
 
 /// An item's identity in the peer, which has no partitions.
@@ -62,34 +64,45 @@ fn store_insert(store: &Store, (partition, key): &Key, value: &[u8]) {
     store.insert(*partition, key, value).expect("a small item fits");
 }
 
-/// Gets of items that are all in the cache. `read`: the caller looks at the value's first byte too.
-fn gets(effort: Effort, items: usize, value_bytes: usize, read: bool) {
+/// Gets of items that are all in the cache. `used`: the value is then copied to a buffer, as a server does, else nobody looks at it.
+fn gets(effort: Effort, items: usize, value_bytes: usize, used: bool) {
     let input = Input::new(effort, items, value_bytes);
     let budget = Bytes(input.bytes().0 * 3 / 2);
     let peer = new_peer(budget, input.keys.len());
-    let stores = [new_store(budget, 16), new_store(budget, 1)];
+    let stores = [16, 16, 1].map(|shards| new_store(budget, shards));
     for key in &input.keys {
         stores.iter().for_each(|store| store_insert(store, key, &input.value));
         peer_insert(&peer, key, &input.value);
     }
-    let run = |get: &dyn Fn() -> usize| {
-        nanos_each(input.sequence.len(), || assert_eq!(get(), input.sequence.len()))
+    let run = |get: &dyn Fn(&Key, &mut [u8]) -> bool| {
+        let mut buffer = vec![0; value_bytes];
+        nanos_each(input.sequence.len(), || {
+            assert!(input.sequence.iter().all(|key| get(key, black_box(&mut buffer))));
+        })
     };
-    let found = |value: Option<Value>| match black_box(value) {
-        Some(value) if read => usize::from(value[0] == 7),
-        value => usize::from(value.is_some()),
+    let deliver = |value: &[u8], buffer: &mut [u8]| {
+        if used {
+            buffer.copy_from_slice(value);
+        }
     };
-    let peer_run = || input.sequence.iter().map(|key| found(peer_get(&peer, key))).sum();
-    let store_run = |store: &Store| {
-        input.sequence.iter().map(|(partition, key)| found(store.get(*partition, key))).sum()
+    let found = |value: Option<Value>, buffer: &mut [u8]| {
+        black_box(value).map(|value| deliver(&value, buffer)).is_some()
     };
-    let reads = if read { ", first byte read" } else { ", handle only" };
-    let title = format!("get, all hits, {} items of {value_bytes} B{reads}", input.keys.len());
-    let mut subjects: [Subject<'_>; 3] = [
-        ("quick_cache", &mut || run(&peer_run)),
-        ("store, 16 shards", &mut || run(&|| store_run(&stores[0]))),
-        ("store, 1 shard", &mut || run(&|| store_run(&stores[1]))),
+    let in_place = |key: &Key, buffer: &mut [u8]| {
+        let see = |item: &ItemView<'_>| deliver(item.value(), buffer);
+        stores[0].read(key.0, &key.1, 1, Touch::Use, see).is_some()
+    };
+    let copied = |store: &Store, key: &Key| store.get(key.0, &key.1);
+    let mut subjects: [Subject<'_>; 4] = [
+        ("quick_cache, get", &mut || run(&|key, buffer| found(peer_get(&peer, key), buffer))),
+        ("store, 16 shards, read", &mut || run(&in_place)),
+        ("store, 16 shards, get", &mut || {
+            run(&|key, buffer| found(copied(&stores[1], key), buffer))
+        }),
+        ("store, 1 shard, get", &mut || run(&|key, buffer| found(copied(&stores[2], key), buffer))),
     ];
+    let what = if used { ", value copied to a buffer" } else { ", nobody looks at the value" };
+    let title = format!("all hits, {} items of {value_bytes} B{what}", input.keys.len());
     compare(&title, effort, &mut subjects);
 }
 

@@ -45,8 +45,8 @@ pub const DEBT_EVICTIONS_PER_INSERT: u32 = 2;
 /// The longest key of a store, in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
 
-/// The weight of an item in a store without attributes: the block of memory that holds header (20 bytes), key and value, which is rounded up to 16
-/// bytes and above 512 bytes by up to 6 %, above 4 KiB by up to 13 %; and a place in the index (12 bytes). Above 8 KiB key and value lie outside: their size,
+/// The weight of an item in a store without attributes: links (8 bytes); the block that holds header (12 bytes), key and value, which is rounded up to 8
+/// bytes and above 256 bytes by up to 6 %, above 4 KiB by up to 13 %; and a place in the index (12 bytes). Above 8 KiB key and value lie outside: their size,
 /// 32 bytes for the block and 64 for handle and reference count. A simulator that gives a [`Ledger`] this weight evicts what
 /// a store would.
 pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> Bytes {

@@ -22,7 +22,7 @@ pub(crate) use logged::LoggedOrder;
 pub(crate) use queued::QueuedOrder;
 pub use queues::Eviction;
 pub(crate) use queues::{MARK_BITS, Queues};
-pub(crate) use rings::{HANDLES_MAX, Links, Nodes};
+pub(crate) use rings::{HANDLES_MAX, Links, Nodes, item};
 
 /// Items in the order in which they go.
 pub(crate) trait Order {

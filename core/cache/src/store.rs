@@ -15,8 +15,8 @@
 //! to what it holds. Partitions of fewer than some hundred items a shard are better served by fewer shards.
 //!
 //! # Bytes
-//! Items lie in pages of 64 KiB that are cut into blocks of one size each (`arena.rs`): header of 20 bytes (links of the eviction list, hash, lengths),
-//! key and value in a row. With [`StoreConfig::attributes`] the header has 20 bytes more. What is booked covers the rounded block and the
+//! Items lie in pages of 64 KiB that are cut into blocks of one size each (`arena.rs`): header of 12 bytes (hash, lengths, state),
+//! key and value in a row. With [`StoreConfig::attributes`] the header has 20 bytes more. The links of the eviction list are 8 bytes at the front of the page. What is booked covers the rounded block and the
 //! item's place in the index. A `get` copies the value; [`Store::read`] shows it in place. Above 8 KiB key and value have an allocation of their
 //! own, made before the lock, and a `get` clones a handle. Such a value that a reader still holds after its eviction stays booked on the budget (not
 //! on its partition) until the reader has dropped it and a later insert or reclaim of the same shard has seen that.
@@ -26,7 +26,7 @@
 //!
 //! # Pauses
 //! The index of a shard is cut into segments that grow and shrink one at a time, at some 1,024 items each. Nothing else grows in steps that depend on
-//! the number of items, but for the table of pages (24 bytes each).
+//! the number of items, but for the table of pages (32 bytes each).
 
 mod accounts;
 mod arena;

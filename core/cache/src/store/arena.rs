@@ -2,30 +2,28 @@
 //!
 //! Place in the flow: a shard takes a block for each item; `compact.rs` empties pages whose blocks are needed in another size.
 //!
-//! A handle is the block's place: the page's number and the block's first granule of 16 bytes. New blocks come from the fullest page of their
+//! A handle is the block's place: the page's number and the block's number in it. New blocks come from the fullest page of their
 //! class, so that sparse pages become empty; an empty page is given back to the allocator, but for one that waits as a spare.
 
 use super::block::{Block, BlockMut, state};
-use super::pages::{Page, PageLists};
-use super::shape::{CLASSES, GRANULE_BYTES, GRANULES, PAGE_BYTES, PAGE_GRANULES};
-use crate::order::{HANDLES_MAX, Links, Nodes};
+use super::pages::{Page, PageBytes, PageLists};
+use super::shape::{BLOCK_BYTES, CLASSES, LINKS_BYTES, PAGE_BYTES};
+use crate::order::{HANDLES_MAX, Links, Nodes, item};
 
-const PAGE_SHIFT: u32 = PAGE_GRANULES.trailing_zeros();
+/// Bits of a handle that number the block in its page.
+const BLOCK_BITS: u32 = 12;
 /// Of the bytes of all pages, the part that may lie idle in any case: one in 24.
 const WASTE_SHARE: u64 = 24;
 
-type PageBytes = Box<[u8; PAGE_BYTES]>;
-
 #[derive(Debug)]
 pub(crate) struct Arena {
-    /// By page number; `None`: given back.
-    bytes: Vec<Option<PageBytes>>,
+    /// By page number.
     pages: Vec<Page>,
     lists: PageLists,
     absent: Vec<u32>,
     spare: Option<PageBytes>,
-    /// Granules of blocks that hold items.
-    live_granules: u64,
+    /// Bytes of blocks that hold items, with their links.
+    live_bytes: u64,
     /// Beyond what is in proportion, the bytes that may lie idle.
     waste_slack_bytes: u64,
     draining: Option<Draining>,
@@ -37,20 +35,19 @@ pub(crate) struct Arena {
 #[derive(Clone, Copy, Debug)]
 struct Draining {
     page: u32,
-    /// The first granule that was not looked at.
-    next: usize,
+    /// The first block that was not looked at.
+    next: u32,
 }
 
 impl Arena {
     /// An empty arena of which `waste_slack_bytes` may lie idle beyond one in 24.
     pub(crate) fn new(waste_slack_bytes: u64) -> Self {
         Self {
-            bytes: Vec::new(),
             pages: Vec::new(),
             lists: PageLists::new(),
             absent: Vec::new(),
             spare: None,
-            live_granules: 0,
+            live_bytes: 0,
             waste_slack_bytes,
             draining: None,
             search_from_bytes: 0,
@@ -59,14 +56,12 @@ impl Arena {
 
     #[inline]
     pub(crate) fn block(&self, handle: u32) -> Block<'_> {
-        let bytes = self.bytes[page_of(handle)].as_ref().expect(PRESENT);
-        Block(&bytes[first_byte(handle)..])
+        self.pages[page_of(handle)].block(block_of(handle))
     }
 
     #[inline]
     pub(crate) fn block_mut(&mut self, handle: u32) -> BlockMut<'_> {
-        let bytes = self.bytes[page_of(handle)].as_mut().expect(PRESENT);
-        BlockMut(&mut bytes[first_byte(handle)..])
+        self.pages[page_of(handle)].block_mut(block_of(handle))
     }
 
     /// The size class of a block.
@@ -78,24 +73,17 @@ impl Arena {
     /// A block whose content is left over from others: the caller writes its fields at once.
     pub(crate) fn allocate(&mut self, class: usize) -> u32 {
         let number = self.lists.fullest(class).unwrap_or_else(|| self.add_page(class));
-        let place = number as usize;
-        let page = &mut self.pages[place];
-        let bytes = self.bytes[place].as_ref().expect(PRESENT);
-        let granule = page.take_block(|granule| {
-            Block(&bytes[usize::from(granule) * GRANULE_BYTES..]).next_free()
-        });
-        self.live_granules += u64::from(GRANULES[class]);
+        let block = self.pages[number as usize].take_block();
+        self.live_bytes += taken_bytes(class);
         self.lists.note_taken(&mut self.pages, number);
-        number << PAGE_SHIFT | u32::from(granule)
+        number << BLOCK_BITS | block
     }
 
     /// Gives a block back.
     pub(crate) fn free(&mut self, handle: u32) {
-        let (place, number) = (page_of(handle), handle >> PAGE_SHIFT);
-        let granule = handle as u16 & (PAGE_GRANULES - 1) as u16;
-        self.live_granules -= u64::from(GRANULES[self.class(handle)]);
-        let next_free = self.pages[place].give_block(granule);
-        self.block_mut(handle).set_free(next_free);
+        let (place, number) = (page_of(handle), handle >> BLOCK_BITS);
+        self.live_bytes -= taken_bytes(self.class(handle));
+        self.pages[place].give_block(block_of(handle));
         let is_draining = self.draining.is_some_and(|draining| draining.page == number);
         if !is_draining {
             self.lists.note_given(&mut self.pages, number);
@@ -106,7 +94,7 @@ impl Arena {
             } else {
                 self.lists.withdraw(&mut self.pages, number);
             }
-            let bytes = self.bytes[place].take().expect(PRESENT);
+            let bytes = self.pages[place].take_bytes().expect("an item was in it");
             self.absent.push(number);
             self.spare.get_or_insert(bytes);
         }
@@ -119,36 +107,50 @@ impl Arena {
         });
         let number = self.absent.pop().unwrap_or_else(|| {
             let number = self.pages.len() as u32;
-            assert!(number < HANDLES_MAX >> PAGE_SHIFT, "a shard has at most 64 GiB in blocks");
+            assert!(number < HANDLES_MAX >> BLOCK_BITS, "a shard has at most 64 GiB in blocks");
             self.pages.push(Page::ABSENT);
-            self.bytes.push(None);
             number
         });
-        self.bytes[number as usize] = Some(bytes);
-        self.pages[number as usize] = Page::new(class);
+        self.pages[number as usize] = Page::new(class, bytes);
         self.lists.offer(&mut self.pages, number);
         number
     }
 
     /// Copies bytes of one block into another, which may be in the same page. Places count from the blocks' first bytes.
     pub(crate) fn copy(&mut self, from: (u32, usize), to: (u32, usize), bytes: usize) {
-        let (source, target) = (first_byte(from.0) + from.1, first_byte(to.0) + to.1);
         let (source_page, target_page) = (page_of(from.0), page_of(to.0));
+        let source = self.pages[source_page].start(block_of(from.0)) + from.1;
+        let target = self.pages[target_page].start(block_of(to.0)) + to.1;
+        let mut page = self.pages[source_page].take_bytes().expect("an item is in it");
         if source_page == target_page {
-            let page = self.bytes[source_page].as_mut().expect(PRESENT);
             page.copy_within(source..source + bytes, target);
         } else {
-            let page = self.bytes[source_page].take().expect(PRESENT);
-            let other = self.bytes[target_page].as_mut().expect(PRESENT);
-            other[target..target + bytes].copy_from_slice(&page[source..source + bytes]);
-            self.bytes[source_page] = Some(page);
+            self.pages[target_page].set_bytes(target, &page[source..source + bytes]);
         }
+        self.pages[source_page].put_bytes(page);
     }
 
-    /// Copies a whole block into another of the same class.
+    /// Copies a whole block, with its links, into another of the same class.
     pub(crate) fn copy_block(&mut self, from: u32, to: u32) {
-        let bytes = usize::from(GRANULES[self.class(from)]) * GRANULE_BYTES;
-        self.copy((from, 0), (to, 0), bytes);
+        self.copy((from, 0), (to, 0), usize::from(BLOCK_BYTES[self.class(from)]));
+        let Links { prev, next } = self.links(from);
+        self.set_prev(to, prev);
+        self.set_next(to, next);
+    }
+
+    /// Has the processor fetch the item, without waiting for it.
+    #[inline]
+    pub(crate) fn prefetch_item(&self, handle: u32) {
+        self.pages[page_of(handle)].prefetch_item(block_of(handle));
+    }
+
+    /// Has the processor fetch what moving the item in its list will write, without waiting for it.
+    #[inline]
+    pub(crate) fn prefetch_neighbours(&self, handle: u32) {
+        let Links { prev, next } = self.links(handle);
+        for neighbour in [prev, next].into_iter().filter_map(item) {
+            self.pages[page_of(neighbour)].prefetch_links(block_of(neighbour));
+        }
     }
 
     /// Whether more bytes lie idle than may.
@@ -171,13 +173,12 @@ impl Arena {
             self.lists.offer(&mut self.pages, number);
             return None;
         }
-        let bytes = self.bytes[draining.page as usize].as_ref().expect(PRESENT);
         loop {
-            let granule = draining.next;
-            assert!(granule < page.fresh(), "a page that is being emptied holds items");
-            draining.next += usize::from(GRANULES[page.class()]);
-            if !Block(&bytes[granule * GRANULE_BYTES..]).is_free() {
-                return Some(draining.page << PAGE_SHIFT | granule as u32);
+            let block = draining.next;
+            assert!(block < page.fresh(), "a page that is being emptied holds items");
+            draining.next += 1;
+            if page.is_live(block) {
+                return Some(draining.page << BLOCK_BITS | block);
             }
         }
     }
@@ -192,7 +193,7 @@ impl Arena {
             let page = &self.pages[number as usize];
             let free = self.lists.free_blocks(class);
             let fits = free - page.free_blocks() >= page.live();
-            fits.then_some((free * usize::from(GRANULES[class]), number))
+            fits.then_some((free as u64 * taken_bytes(class), number))
         });
         let Some((_, number)) = candidates.max() else {
             self.search_from_bytes = self.waste_bytes() + PAGE_BYTES as u64 / 4;
@@ -219,7 +220,7 @@ impl Arena {
     /// Bytes of the blocks that hold items.
     #[inline]
     pub(crate) const fn live_bytes(&self) -> u64 {
-        self.live_granules * GRANULE_BYTES as u64
+        self.live_bytes
     }
 
     #[inline]
@@ -229,28 +230,21 @@ impl Arena {
 
     /// The first block that holds an item, at `handle` or behind it, in the next `places` places, which it counts off.
     pub(crate) fn occupied_from(&self, handle: u32, places: &mut usize) -> Visit {
-        let (mut number, mut granule) = (page_of(handle), handle as usize % PAGE_GRANULES);
+        let (mut number, mut block) = (page_of(handle), block_of(handle));
         while *places > 0 {
             *places -= 1;
             let Some(page) = self.pages.get(number) else { return Visit::End };
-            let present = self.bytes[number].as_ref().filter(|_| granule < page.fresh());
-            let Some(bytes) = present else {
-                (number, granule) = (number + 1, 0);
-                continue;
-            };
-            // The page may have been cut anew since the walk stopped in it.
-            granule = granule.next_multiple_of(usize::from(GRANULES[page.class()]));
-            if granule >= page.fresh() {
+            if block >= page.fresh() || page.live() == 0 {
+                (number, block) = (number + 1, 0);
                 continue;
             }
-            let at = (number << PAGE_SHIFT | granule) as u32;
-            let is_item = !Block(&bytes[granule * GRANULE_BYTES..]).is_free();
-            granule += usize::from(GRANULES[page.class()]);
-            if is_item {
-                return Visit::Item { at, next: (number << PAGE_SHIFT | granule) as u32 };
+            let at = (number as u32) << BLOCK_BITS | block;
+            block += 1;
+            if page.is_live(block - 1) {
+                return Visit::Item { at, next: at + 1 };
             }
         }
-        Visit::Paused((number << PAGE_SHIFT | granule) as u32)
+        Visit::Paused((number as u32) << BLOCK_BITS | block)
     }
 }
 
@@ -266,32 +260,36 @@ pub(crate) enum Visit {
     End,
 }
 
-const PRESENT: &str = "a handle names a page that is there";
-
+/// What a block and its links take of a page.
 #[inline]
-const fn page_of(handle: u32) -> usize {
-    (handle >> PAGE_SHIFT) as usize
+const fn taken_bytes(class: usize) -> u64 {
+    BLOCK_BYTES[class] as u64 + LINKS_BYTES as u64
 }
 
 #[inline]
-const fn first_byte(handle: u32) -> usize {
-    handle as usize % PAGE_GRANULES * GRANULE_BYTES
+const fn page_of(handle: u32) -> usize {
+    (handle >> BLOCK_BITS) as usize
+}
+
+#[inline]
+const fn block_of(handle: u32) -> u32 {
+    handle & ((1 << BLOCK_BITS) - 1)
 }
 
 impl Nodes for Arena {
     #[inline]
     fn links(&self, handle: u32) -> Links {
-        self.block(handle).links()
+        self.pages[page_of(handle)].links(block_of(handle))
     }
 
     #[inline]
     fn set_prev(&mut self, handle: u32, link: u32) {
-        self.block_mut(handle).set_prev(link);
+        self.pages[page_of(handle)].set_prev(block_of(handle), link);
     }
 
     #[inline]
     fn set_next(&mut self, handle: u32, link: u32) {
-        self.block_mut(handle).set_next(link);
+        self.pages[page_of(handle)].set_next(block_of(handle), link);
     }
 
     #[inline]

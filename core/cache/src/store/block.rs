@@ -1,35 +1,32 @@
 //! What is in a block: the only file that knows where.
 //!
-//! Place in the flow: the arena hands out blocks as bytes; eviction lists, index and look-ups read and write their fields through here.
+//! Place in the flow: the arena hands out blocks as bytes; index and look-ups read and write their fields through here. The links of the eviction
+//! list are apart, see `pages.rs`.
 //!
-//! Numbers are little-endian. In a store without attributes the key starts at 20:
+//! Numbers are little-endian. In a store without attributes the key starts at 12:
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 0, 4 | links of the eviction list: previous, next |
-//! | 8 | the part of the hash that is kept |
-//! | 12, 14 | length of the key; partition, or `FREE` |
-//! | 16 | length of the value (of one outside: none) |
-//! | 18 | state: bits, generation in the upper byte |
-//! | 20, 24, 28, 36 | with attributes: flags, expiry, version, second of the last use |
+//! | 0 | the part of the hash that is kept; in a free block the next free one |
+//! | 4, 6 | length of the key; partition, or `FREE` |
+//! | 8 | length of the value (of one outside: none) |
+//! | 10, 11 | state: bits; generation |
+//! | 12, 16, 20, 28 | with attributes: flags, expiry, version, second of the last use |
 //! | then | key, value; or the number of the place outside |
 
 use super::shape::{OUTSIDE_BYTES, Shape};
 use crate::PartitionId;
-use crate::order::Links;
 
-const PREV: usize = 0;
-const NEXT: usize = 4;
-const HASH: usize = 8;
-const IDENTITY: usize = 12;
-const PARTITION: usize = 14;
-const VALUE_BYTES: usize = 16;
-const STATE: usize = 18;
-const GENERATION: usize = 19;
-const FLAGS: usize = 20;
-const EXPIRES: usize = 24;
-const VERSION: usize = 28;
-const ACCESSED: usize = 36;
+const HASH: usize = 0;
+const IDENTITY: usize = 4;
+const PARTITION: usize = 6;
+const VALUE_BYTES: usize = 8;
+const STATE: usize = 10;
+const GENERATION: usize = 11;
+const FLAGS: usize = 12;
+const EXPIRES: usize = 16;
+const VERSION: usize = 20;
+const ACCESSED: usize = 28;
 
 /// Stands for the partition in a block that holds no item.
 const FREE: u16 = u16::MAX;
@@ -96,11 +93,6 @@ pub(crate) struct Block<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Block<'a> {
     #[inline]
-    pub(crate) fn links(self) -> Links {
-        Links { prev: u32_at(self.0, PREV), next: u32_at(self.0, NEXT) }
-    }
-
-    #[inline]
     pub(crate) fn hash(self) -> u32 {
         u32_at(self.0, HASH)
     }
@@ -116,7 +108,7 @@ impl<'a> Block<'a> {
 
     /// The next free block of the page, as [`BlockMut::set_free`] has left it.
     pub(crate) fn next_free(self) -> u16 {
-        u16_at(self.0, PREV)
+        u16_at(self.0, HASH)
     }
 
     pub(crate) fn partition(self) -> PartitionId {
@@ -183,19 +175,9 @@ impl<'a> Block<'a> {
 pub(crate) struct BlockMut<'a>(pub(crate) &'a mut [u8]);
 
 impl BlockMut<'_> {
-    #[inline]
-    pub(crate) fn set_prev(self, link: u32) {
-        put(self.0, PREV, &link.to_le_bytes());
-    }
-
-    #[inline]
-    pub(crate) fn set_next(self, link: u32) {
-        put(self.0, NEXT, &link.to_le_bytes());
-    }
-
     pub(crate) fn set_free(self, next_free: u16) {
         put(self.0, PARTITION, &FREE.to_le_bytes());
-        put(self.0, PREV, &next_free.to_le_bytes());
+        put(self.0, HASH, &next_free.to_le_bytes());
     }
 
     /// All fields but links and attributes.

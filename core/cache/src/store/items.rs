@@ -110,6 +110,7 @@ impl Items {
     pub(crate) fn find(&self, identity: &Identity<'_>) -> Option<u32> {
         let known_by = block::identity(identity.partition, identity.key)?;
         self.index.find(kept(identity.hash), |handle| {
+            self.arena.prefetch_item(handle);
             let block = self.arena.block(handle);
             block.identity() == known_by && self.view_of(block).key() == identity.key
         })
@@ -140,6 +141,12 @@ impl Items {
             None => shape::weight(self.arena.class(handle)),
             Some(blob) => self.shape.item_bytes(blob.len()),
         }
+    }
+
+    /// Has the processor fetch what [`Self::touch`] will write.
+    #[inline]
+    pub(crate) fn prefetch_touch(&self, handle: u32) {
+        self.arena.prefetch_neighbours(handle);
     }
 
     /// Uses the item; in a store with attributes at this second.

@@ -1,9 +1,13 @@
-//! Which pages have free blocks: by class, and by how full they are.
+//! Pages, and which of them have free blocks: by class, and by how full they are.
 //!
-//! Place in the flow: bookkeeping of `arena.rs`. A page with free blocks is in one of eight lists of its class; the first and the last that are
-//! not empty hold the emptiest and the fullest pages, to an eighth.
+//! Place in the flow: below `arena.rs`. A page has the links of its blocks in front, then the blocks. A page with free blocks is in one of eight lists
+//! of its class; the first and the last that are not empty hold the emptiest and the fullest pages, to an eighth.
 
-use super::shape::{CLASSES, GRANULES, PAGE_GRANULES};
+use prefetch_index::prefetch_index;
+
+use super::block::{Block, BlockMut};
+use super::shape::{BLOCK_BYTES, BLOCKS, CLASSES, LINKS_BYTES, PAGE_BYTES};
+use crate::order::Links;
 
 /// The end of a page's list of free blocks.
 const NO_BLOCK: u16 = u16::MAX;
@@ -14,21 +18,33 @@ const LEVELS: usize = 8;
 /// Stands for the list of a page that is in none.
 const NO_LEVEL: u8 = LEVELS as u8;
 
-/// Blocks of a page, by class.
-const BLOCKS: [u16; CLASSES] = blocks();
+/// Bytes that a processor fetches at once.
+const LINE_BYTES: usize = 64;
+/// Lines of an item that are fetched before it is known that it is the right one.
+const PREFETCHED_LINES: usize = 5;
+
 /// By class: how much of a level a block is, in units of 2^-16.
 const LEVEL_STEPS: [u32; CLASSES] = level_steps();
 
-/// What is known of a page.
-#[derive(Clone, Copy, Debug)]
+/// The memory of a page.
+pub(crate) type PageBytes = Box<[u8; PAGE_BYTES]>;
+
+/// A page and what is known of it.
+#[derive(Debug)]
 pub(crate) struct Page {
+    /// `None`: given back.
+    bytes: Option<PageBytes>,
     prev: u32,
     next: u32,
+    /// Bytes of a block.
+    block_bytes: u16,
+    /// Bytes in front of the blocks.
+    links_bytes: u16,
     /// Blocks that hold items.
     live: u16,
-    /// The first free block's granule, or `NO_BLOCK`.
+    /// The first free block, or `NO_BLOCK`.
     free: u16,
-    /// The first granule that was never part of a block.
+    /// The first block that was never taken.
     fresh: u16,
     class: u8,
     level: u8,
@@ -49,9 +65,13 @@ struct ClassPages {
 }
 
 impl Page {
+    /// A page whose memory is given back.
     pub(crate) const ABSENT: Self = Self {
+        bytes: None,
         prev: NO_PAGE,
         next: NO_PAGE,
+        block_bytes: 0,
+        links_bytes: 0,
         live: 0,
         free: NO_BLOCK,
         fresh: 0,
@@ -59,8 +79,93 @@ impl Page {
         level: NO_LEVEL,
     };
 
-    pub(crate) const fn new(class: usize) -> Self {
-        Self { class: class as u8, ..Self::ABSENT }
+    pub(crate) const fn new(class: usize, bytes: PageBytes) -> Self {
+        let (class_number, block_bytes) = (class as u8, BLOCK_BYTES[class]);
+        let links_bytes = BLOCKS[class] * LINKS_BYTES as u16;
+        Self { bytes: Some(bytes), block_bytes, links_bytes, class: class_number, ..Self::ABSENT }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &PageBytes {
+        self.bytes.as_ref().expect("a handle names a page that is there")
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut PageBytes {
+        self.bytes.as_mut().expect("a handle names a page that is there")
+    }
+
+    /// The memory, for the time of a copy or for good.
+    pub(crate) const fn take_bytes(&mut self) -> Option<PageBytes> {
+        self.bytes.take()
+    }
+
+    pub(crate) fn put_bytes(&mut self, bytes: PageBytes) {
+        self.bytes = Some(bytes);
+    }
+
+    pub(crate) fn set_bytes(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Where a block starts in the page.
+    #[inline]
+    pub(crate) const fn start(&self, block: u32) -> usize {
+        self.links_bytes as usize + block as usize * self.block_bytes as usize
+    }
+
+    #[inline]
+    pub(crate) fn block(&self, block: u32) -> Block<'_> {
+        Block(&self.bytes()[self.start(block)..])
+    }
+
+    #[inline]
+    pub(crate) fn block_mut(&mut self, block: u32) -> BlockMut<'_> {
+        let start = self.start(block);
+        BlockMut(&mut self.bytes_mut()[start..])
+    }
+
+    /// Whether a block that was taken before holds an item now.
+    pub(crate) fn is_live(&self, block: u32) -> bool {
+        block < self.fresh.into() && !self.block(block).is_free()
+    }
+
+    #[inline]
+    pub(crate) fn links(&self, block: u32) -> Links {
+        let links = &self.bytes()[block as usize * LINKS_BYTES..][..LINKS_BYTES];
+        let link = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        Links { prev: link(&links[..4]), next: link(&links[4..]) }
+    }
+
+    #[inline]
+    pub(crate) fn set_prev(&mut self, block: u32, link: u32) {
+        let at = block as usize * LINKS_BYTES;
+        self.bytes_mut()[at..at + 4].copy_from_slice(&link.to_le_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn set_next(&mut self, block: u32, link: u32) {
+        let at = block as usize * LINKS_BYTES + 4;
+        self.bytes_mut()[at..at + 4].copy_from_slice(&link.to_le_bytes());
+    }
+
+    /// Has the processor fetch all at once what a look-up that finds this block will read, of a large one the first part.
+    #[inline]
+    pub(crate) fn prefetch_item(&self, block: u32) {
+        let Some(bytes) = &self.bytes else { return };
+        let start = self.start(block);
+        prefetch_index(bytes.as_slice(), block as usize * LINKS_BYTES);
+        for line in 0..PREFETCHED_LINES.min(usize::from(self.block_bytes) / LINE_BYTES + 1) {
+            prefetch_index(bytes.as_slice(), start + line * LINE_BYTES);
+        }
+    }
+
+    /// Has the processor fetch the links of a block.
+    #[inline]
+    pub(crate) fn prefetch_links(&self, block: u32) {
+        if let Some(bytes) = &self.bytes {
+            prefetch_index(bytes.as_slice(), block as usize * LINKS_BYTES);
+        }
     }
 
     #[inline]
@@ -72,33 +177,33 @@ impl Page {
         self.live as usize
     }
 
-    pub(crate) const fn fresh(&self) -> usize {
-        self.fresh as usize
+    pub(crate) fn fresh(&self) -> u32 {
+        self.fresh.into()
     }
 
     pub(crate) const fn free_blocks(&self) -> usize {
         (BLOCKS[self.class()] - self.live) as usize
     }
 
-    /// Takes a free block of a page that has one: its first granule. `next_free` reads what [`Self::give_block`] gave for a block.
+    /// Takes a free block of a page that has one.
     #[inline]
-    pub(crate) fn take_block(&mut self, next_free: impl FnOnce(u16) -> u16) -> u16 {
+    pub(crate) fn take_block(&mut self) -> u32 {
         self.live += 1;
         if self.free == NO_BLOCK {
-            let granule = self.fresh;
-            self.fresh += GRANULES[self.class()];
-            return granule;
+            self.fresh += 1;
+            return u32::from(self.fresh) - 1;
         }
-        let granule = self.free;
-        self.free = next_free(granule);
-        granule
+        let block = u32::from(self.free);
+        self.free = self.block(block).next_free();
+        block
     }
 
-    /// Takes a block back. Gives what to keep in it: the free block behind it.
+    /// Takes a block back.
     #[inline]
-    pub(crate) const fn give_block(&mut self, granule: u16) -> u16 {
+    pub(crate) fn give_block(&mut self, block: u32) {
         self.live -= 1;
-        std::mem::replace(&mut self.free, granule)
+        let next_free = std::mem::replace(&mut self.free, block as u16);
+        self.block_mut(block).set_free(next_free);
     }
 
     #[inline]
@@ -208,16 +313,6 @@ impl PageLists {
             class_pages.levels &= !(1 << level);
         }
     }
-}
-
-const fn blocks() -> [u16; CLASSES] {
-    let mut blocks = [0; CLASSES];
-    let mut class = 0;
-    while class < CLASSES {
-        blocks[class] = (PAGE_GRANULES / GRANULES[class] as usize) as u16;
-        class += 1;
-    }
-    blocks
 }
 
 const fn level_steps() -> [u32; CLASSES] {

@@ -108,6 +108,9 @@ impl Shard {
             return None;
         };
         counts.hits += u64::from(uses);
+        if uses {
+            self.items.prefetch_touch(handle);
+        }
         let seen = see(&self.items.view(handle));
         if uses {
             self.items.touch(handle, moment.now_s);
