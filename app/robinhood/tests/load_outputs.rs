@@ -139,6 +139,39 @@ fn the_report_is_one_file_that_needs_no_other_and_holds_the_result() {
     assert_eq!(serde_json::from_str::<Value>(embedded).unwrap(), result);
 }
 
+/// Whether everything in `part` is in `whole`, with values of the same type. Of lists, each element's form is in one of the other's.
+fn is_part(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(key, part)| whole.get(key).is_some_and(|it| is_part(part, it)))
+        }
+        (Value::Array(part), Value::Array(whole)) => {
+            part.iter().all(|part| whole.is_empty() || whole.iter().any(|it| is_part(part, it)))
+        }
+        // What is not known is null.
+        (Value::Null, _) | (_, Value::Null) => true,
+        (part, whole) => std::mem::discriminant(part) == std::mem::discriminant(whole),
+    }
+}
+
+#[test]
+fn the_example_in_the_document_is_a_part_of_a_result() {
+    let document = include_str!("../../../docs/load-outputs.md");
+    let (_, example) = document.split_once("```json\n").expect("the document has an example");
+    let (example, _) = example.split_once("```").expect("it ends");
+    let mut example: Value = serde_json::from_str(example).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("result.json");
+    load(&["--json", json.to_str().unwrap()]);
+    let result = read_json(&json);
+    // What is doubted differs from run to run; each doubt has its kind.
+    let warnings = example.as_object_mut().unwrap().remove("warnings").unwrap();
+    assert!(warnings.as_array().unwrap().iter().all(|warning| warning["kind"].is_string()));
+    for (key, part) in example.as_object().unwrap() {
+        assert!(result.get(key).is_some_and(|it| is_part(part, it)), "{key}: {part}");
+    }
+}
+
 #[test]
 fn intervals_of_percentiles_hold_them_and_name_their_method() {
     let folder = tempfile::tempdir().unwrap();
