@@ -103,7 +103,7 @@ impl Engine {
             let Some(item) = present else {
                 let Some(expires_s) = vivify_s else { return Update::Keep };
                 // One that has expired already is made all the same, and is gone with the next second.
-                let expires_s = new_s.unwrap_or(expires_s).unwrap_or(now_s);
+                let expires_s = expires_s.unwrap_or(now_s);
                 let attributes = Attributes { expires_s, win_sent: true, ..Attributes::default() };
                 let ttl_s = (expires_s > 0).then(|| expires_s.saturating_sub(now_s));
                 said = Shown { won: true, ttl_s, ..Shown::default() };

@@ -61,7 +61,7 @@ pub struct MetaCommand<'a> {
     pub remove_value: bool,
     /// `T`: a new time to live, for [`super::expiry_s`].
     pub exptime: Option<i64>,
-    /// `N`: make a value when there is none, with this time to live.
+    /// `N`: make a value when there is none, with this time to live. That of `T` where it stands behind `N`.
     pub vivify_exptime: Option<i64>,
     /// `R`: whoever finds less time to live than this is told to renew the value.
     pub renew_exptime: Option<i64>,

@@ -234,6 +234,8 @@ fn meta_commands_have_their_flags() {
     assert!(!get.renew_first);
     let Command::Meta(other) = command(b"mg key R5 T30\r\n") else { panic!() };
     assert!(other.renew_first);
+    let Command::Meta(other) = command(b"mg key N5 T30\r\n") else { panic!() };
+    assert_eq!((other.exptime, other.vivify_exptime), (Some(30), Some(30)));
     use meta::Asked::{Key as K, Opaque, TimeToLive, Version};
     let time = TimeToLive { before: true };
     assert_eq!(get.asked().collect::<Vec<_>>(), [K, time, Opaque(b"O12"), Version]);

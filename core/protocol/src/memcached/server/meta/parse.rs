@@ -66,7 +66,10 @@ impl<'a> Flags<'a> {
                     *later = Some(reply::BAD_TOKEN);
                 }
                 match letter {
-                    b'T' => command.exptime = exptime,
+                    b'T' => {
+                        command.exptime = exptime;
+                        command.vivify_exptime = command.vivify_exptime.and(exptime);
+                    }
                     b'N' => command.vivify_exptime = exptime,
                     _ => {
                         command.renew_exptime = exptime;
