@@ -11,12 +11,12 @@ use robinhood_cache::PartitionId;
 use robinhood_protocol::memcached::server::{Limits, Parsed, parse};
 
 use crate::counters::Count;
-use crate::engine::{Engine, Next};
+use crate::engine::{Engine, Next, OUTPUT_BYTES_MAX};
 use crate::output::Output;
 use crate::stream::Stream;
 
-/// Answers that are collected before they are sent, at most; one more value may come on top.
-pub(crate) const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// The longest list of keys.
+const KEYS_LINE_BYTES_MAX: usize = 1 << 20;
 /// What one read takes, at most: the turn of one connection.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Bytes a second at which a client must send what it has begun and fetch its answers, at least.
@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     /// Bytes of input from which on it makes sense to look at it again.
     input_needed: usize,
+    /// Keys of the first command that are answered already.
+    keys_done: usize,
     /// Bytes still to come that nobody wants: the rest of a value that is too large.
     swallow: u64,
     /// What could not be sent.
@@ -79,6 +81,7 @@ impl Connection {
             partition,
             input: Vec::new(),
             input_needed: 0,
+            keys_done: 0,
             swallow: 0,
             unsent: Output::EMPTY,
             interest: Interest::Read,
@@ -218,9 +221,13 @@ impl Connection {
                     break;
                 }
                 Parsed::Command { command, bytes } => {
-                    used += bytes;
                     lent.engine.dawdle();
-                    self.ending = lent.engine.execute(&command, &mut lent.output) == Next::End;
+                    let next = lent.engine.execute(&command, &mut self.keys_done, &mut lent.output);
+                    if next != Next::Pause {
+                        used += bytes;
+                        self.keys_done = 0;
+                    }
+                    self.ending = next == Next::End;
                 }
                 Parsed::Bad { reply, bytes, swallow, forget, close } => {
                     lent.engine.count(Count::BadCommands, 1);
@@ -251,5 +258,9 @@ fn is_temporary(error: &io::Error) -> bool {
 
 /// What commands may ask for, of a server with values of at most so many bytes.
 pub(crate) const fn limits(value_bytes_max: usize) -> Limits {
-    Limits { value_bytes_max, keys_per_command_max: 1_024, line_bytes_max: READ_BYTES }
+    Limits {
+        value_bytes_max,
+        keys_per_command_max: KEYS_LINE_BYTES_MAX / 2,
+        line_bytes_max: KEYS_LINE_BYTES_MAX,
+    }
 }

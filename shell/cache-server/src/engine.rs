@@ -23,6 +23,8 @@ use crate::server::{Shared, limits};
 use crate::setting::Setting;
 use crate::stats;
 
+/// Answers that are collected before they are sent, at most; one more value may come on top.
+pub(crate) const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// Values from here on are not copied into answers.
 const SHARED_VALUE_BYTES: usize = 16 << 10;
 
@@ -30,6 +32,8 @@ const SHARED_VALUE_BYTES: usize = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Continue,
+    /// The same command goes on when the answers so far are fetched.
+    Pause,
     End,
 }
 
@@ -110,18 +114,34 @@ impl Engine {
     }
 
     /// Carries a command out and appends its answer.
-    pub(crate) fn execute(&mut self, command: &Command<'_>, output: &mut Output) -> Next {
+    ///
+    /// `keys_done`: of a command with many keys, those that are answered. After [`Next::Pause`] it is to be called again with the same command, when
+    /// the client has fetched what there is: a list of keys, however long, never collects more than some answers.
+    pub(crate) fn execute(
+        &mut self,
+        command: &Command<'_>,
+        keys_done: &mut usize,
+        output: &mut Output,
+    ) -> Next {
         match command {
             Command::Get { keys, with_version } => {
-                for key in *keys {
+                for key in keys.skip(*keys_done) {
+                    if output.unsent() > OUTPUT_BYTES_MAX {
+                        return Next::Pause;
+                    }
                     self.get(key, *with_version, output);
+                    *keys_done += 1;
                 }
                 say(output, reply::END, false);
             }
             Command::GetAndTouch { keys, exptime, with_version } => {
                 let expiry = self.expiry(*exptime);
-                for key in *keys {
+                for key in keys.skip(*keys_done) {
+                    if output.unsent() > OUTPUT_BYTES_MAX {
+                        return Next::Pause;
+                    }
                     self.get_and_touch(key, expiry, *with_version, output);
+                    *keys_done += 1;
                 }
                 say(output, reply::END, false);
             }

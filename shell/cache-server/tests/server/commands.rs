@@ -118,6 +118,34 @@ fn a_client_that_asks_for_more_than_it_fetches_gets_it_when_it_does() {
 }
 
 #[test]
+fn a_long_list_of_keys_is_answered_as_the_client_fetches_it() {
+    let (server, address) = start(&config());
+    let mut client = Client::connect(address);
+    let value = "v".repeat(1_000_000);
+    for number in 0..30 {
+        client.ask(&format!("set k{number} 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
+    }
+    let keys: String = (0..30).map(|number| format!(" k{number}")).collect();
+    let missing = " not-there".repeat(20_000);
+    let (mut slow, mut fast) = (Client::connect(address), Client::connect(address));
+    slow.send(&format!("get{keys}\r\n"));
+    slow.expect("VALUE k0"); // it is being answered
+    fast.send(&format!("get{missing}{keys}\r\nmn\r\n"));
+    for number in 0..30 {
+        fast.expect(&format!("VALUE k{number} 0 1000000\r\n{value}\r\n"));
+    }
+    fast.expect("END\r\nMN\r\n");
+    // Of what the slow one has not fetched the server holds little: the rest can go.
+    client.ask("flush_all\r\n", "OK\r\n");
+    let held = || server.handle().store().used_total();
+    let started = std::time::Instant::now();
+    while held() > Bytes::from_mib(4) {
+        assert!(started.elapsed() < crate::support::PATIENCE, "{} are held", held());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
 fn keys_find_their_partition_and_limits_can_be_set() {
     let known = ["a", "b"].map(|name| name.parse().unwrap()).to_vec();
     let partitioning = Partitioning::Prefix { separator: b':', known, created_max: 1 };
