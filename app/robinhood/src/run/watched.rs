@@ -12,7 +12,7 @@ use robinhood_controller::Mode;
 use robinhood_dashboard::{
     Action, Backend, Command, Control, Phase, Point, Refused, Requests, Source, Stack, State,
 };
-use robinhood_stats::{BackendName, Nanos};
+use robinhood_stats::{BackendName, Instant as Moment, Nanos};
 
 use super::config::RunConfig;
 
@@ -40,6 +40,8 @@ struct Course {
     /// By partition: hits and misses until the last look, and the hit ratio between the last two.
     looked_up: Vec<([u64; 2], Option<f64>)>,
     next_at: Duration,
+    /// When the newest report came.
+    newest: Option<Moment>,
     requests: u64,
     missed: u64,
     whole: u64,
@@ -81,9 +83,10 @@ impl Watched {
             let [hits, misses] = [now[0] - seen.0[0], now[1] - seen.0[1]];
             *seen = (now, (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64));
         }
-        if snapshot.requests == 0 {
-            return; // a time without requests has no P99
+        if snapshot.newest == course.newest {
+            return; // a time without reports has no P99
         }
+        course.newest = snapshot.newest;
         let p99_ms = snapshot.request_p99.as_millis_f64();
         if course.points.len() == POINTS_MAX {
             course.points.pop_front();
