@@ -1,7 +1,7 @@
 //! What the cache costs: gets and inserts on one thread beside quick_cache in the same run, memory an item, resizes, and
 //! the ledger alone.
 //!
-//! Run `cargo bench -p robinhood-cache --bench store`, with names behind `--` for a part (`memory`, `gets`, `inserts`, `resizes`, `growth`, `ledger`); without `--bench` (as `cargo test` runs it) it does one small round.
+//! Run `cargo bench -p robinhood-cache --bench store`, with names behind `--` for a part (`memory`, `gets`, `inserts`, `resizes`, `pauses`, `ledger`); without `--bench` (as `cargo test` runs it) it does one small round.
 //! Subjects alternate within a round and ratios are taken within a round, so that noise of the machine meets both.
 
 mod measure;
@@ -64,6 +64,10 @@ fn store_insert(store: &Store, (partition, key): &Key, value: &[u8]) {
     store.insert(*partition, key, value).expect("a small item fits");
 }
 
+fn store_get(store: &Store, (partition, key): &Key) -> Option<Value> {
+    store.get(*partition, key)
+}
+
 /// Gets of items that are all in the cache. `used`: the value is then copied to a buffer, as a server does, else nobody looks at it.
 fn gets(effort: Effort, items: usize, value_bytes: usize, used: bool) {
     let input = Input::new(effort, items, value_bytes);
@@ -92,14 +96,15 @@ fn gets(effort: Effort, items: usize, value_bytes: usize, used: bool) {
         let see = |item: &ItemView<'_>| deliver(item.value(), buffer);
         stores[0].read(key.0, &key.1, 1, Touch::Use, see).is_some()
     };
-    let copied = |store: &Store, key: &Key| store.get(key.0, &key.1);
     let mut subjects: [Subject<'_>; 4] = [
         ("quick_cache, get", &mut || run(&|key, buffer| found(peer_get(&peer, key), buffer))),
         ("store, 16 shards, read", &mut || run(&in_place)),
         ("store, 16 shards, get", &mut || {
-            run(&|key, buffer| found(copied(&stores[1], key), buffer))
+            run(&|key, buffer| found(store_get(&stores[1], key), buffer))
         }),
-        ("store, 1 shard, get", &mut || run(&|key, buffer| found(copied(&stores[2], key), buffer))),
+        ("store, 1 shard, get", &mut || {
+            run(&|key, buffer| found(store_get(&stores[2], key), buffer))
+        }),
     ];
     let what = if used { ", value copied to a buffer" } else { ", nobody looks at the value" };
     let title = format!("all hits, {} items of {value_bytes} B{what}", input.keys.len());
@@ -231,29 +236,39 @@ fn resizes(effort: Effort, budget: Bytes, value_bytes: usize) {
     println!("| all of {moved} | {:.2} ms |", Spread::of(whole));
 }
 
-/// The longest insert while a store fills: growth of the index and of the vectors. Of each insert the fastest of several
-/// runs counts, which leaves out what the machine did.
-fn growth(effort: Effort, items: usize) {
-    let input = Input::new(effort, items, 100);
-    let mut fastest = vec![f64::INFINITY; input.keys.len()];
+/// The longest insert while a store fills, with growth of the index, and then while sizes change, with items that are moved. Of each insert the
+/// fastest of several runs counts, which leaves out what the machine did.
+fn pauses(effort: Effort, budget: Bytes) {
+    let budget = Bytes(budget.0 / effort.scale as u64);
+    let phases = [200, 4_096, 200];
+    let inserts = |store: &Store, value: &[u8]| {
+        (budget.0 * 5 / 4 / store.item_bytes(&[0; KEY_BYTES], value).0) as usize
+    };
+    let mut fastest = phases.map(|_| Vec::new());
     for _ in 0..5 {
-        let store = new_store(Bytes(input.bytes().0 * 2), 16);
-        for (key, fastest) in input.keys.iter().zip(&mut fastest) {
-            let start = Clock::now();
-            store_insert(&store, key, &input.value);
-            *fastest = fastest.min(start.elapsed().as_nanos() as f64 / 1e3);
+        let store = new_store(budget, 16);
+        let mut next = 0;
+        for (value_bytes, fastest) in phases.iter().zip(&mut fastest) {
+            let value = vec![7; *value_bytes];
+            let count = inserts(&store, &value);
+            fastest.resize(count, f64::INFINITY);
+            for fastest in fastest {
+                let _hit_or_miss = store_get(&store, &key(next * 2_654_435_761 % (next + 1)));
+                let new = key(next);
+                let start = Clock::now();
+                store_insert(&store, &new, &value);
+                *fastest = fastest.min(start.elapsed().as_nanos() as f64 / 1e3);
+                next += 1;
+            }
         }
     }
-    fastest.sort_by(f64::total_cmp);
-    let at = |rank| quantile(&fastest, rank);
-    println!("\n### one insert while {} items of 100 B come in\n", input.keys.len());
-    println!(
-        "p50 {:.2}, p99.9 {:.1}, p99.99 {:.0}, max {:.0} us",
-        at(0.5),
-        at(0.999),
-        at(0.9999),
-        at(1.0)
-    );
+    println!("\n### one insert into a store of {budget}, in us\n");
+    println!("| values, B | p50 | p99.9 | p99.99 | max |\n| --- | --- | --- | --- | --- |");
+    for (value_bytes, fastest) in phases.iter().zip(&mut fastest) {
+        fastest.sort_by(f64::total_cmp);
+        let [p50, p999, p9999, max] = [0.5, 0.999, 0.9999, 1.0].map(|rank| quantile(fastest, rank));
+        println!("| {value_bytes} | {p50:.2} | {p999:.1} | {p9999:.0} | {max:.0} |");
+    }
 }
 
 /// The ledger alone: hits, and misses that insert and evict.
@@ -309,8 +324,8 @@ fn main() {
         resizes(effort, Bytes::from_mib(1_024), 4_096);
         resizes(effort, Bytes::from_mib(1_024), 200);
     }
-    if wanted("growth") {
-        growth(effort, 1_000_000);
+    if wanted("pauses") {
+        pauses(effort, Bytes::from_mib(256));
     }
     if wanted("ledger") {
         ledger(effort, 200_000);
