@@ -264,6 +264,32 @@ fn a_small_value_does_not_keep_the_buffer_alive_that_it_came_in() {
 }
 
 #[test]
+fn memory_says_where_it_is_and_a_trim_gives_back_what_holds_no_items() {
+    let store = Store::new(&StoreConfig::new(Bytes::from_mib(16), 1)).unwrap();
+    for item in 0..20_000_u32 {
+        store.insert(A, &item.to_le_bytes(), &[1; 200]).unwrap();
+    }
+    store.insert(A, b"large", &vec![1; 100_000]).unwrap();
+    let full = store.memory();
+    assert_eq!(full.large_bytes, Bytes(5 + 100_000));
+    assert!(full.live_bytes > Bytes(20_000 * 204) && full.page_bytes >= full.live_bytes);
+    assert!(full.index_bytes > Bytes(20_000 * 5));
+    for item in (0..20_000_u32).filter(|item| item % 50 > 0) {
+        assert!(store.remove(A, &item.to_le_bytes()));
+    }
+    let sparse = store.memory();
+    assert!(sparse.page_bytes > Bytes(10 * sparse.live_bytes.0), "the slack allows it");
+    store.trim();
+    let trimmed = store.memory();
+    assert_eq!(trimmed.live_bytes, sparse.live_bytes);
+    // Each of 16 shards has a page that is not full, and one for the large item.
+    assert!(trimmed.page_bytes <= Bytes(17 << 16), "{trimmed:?}");
+    for item in (0..20_000_u32).step_by(50) {
+        assert_eq!(store.get(A, &item.to_le_bytes()).unwrap(), [1; 200].as_slice());
+    }
+}
+
+#[test]
 fn a_configuration_out_of_range_is_an_error_that_names_the_range() {
     let good = StoreConfig::new(Bytes(1), 1);
     assert!(Store::new(&good).is_ok());
@@ -274,6 +300,12 @@ fn a_configuration_out_of_range_is_an_error_that_names_the_range() {
     assert_eq!(text, "a cache has 1 to 1024 partitions, not 1025");
     let shards = StoreConfig { shards: 0, ..good.clone() };
     assert_eq!(Store::new(&shards).unwrap_err(), StoreConfigError::Shards(0));
+    let budget = Bytes::from_mib(100 * 1_024);
+    let large = StoreConfig { budget, shards: 2, ..good.clone() };
+    assert_eq!(
+        Store::new(&large).unwrap_err(),
+        StoreConfigError::ShardTooLarge(Bytes::from_mib(50 * 1_024))
+    );
     let most = StoreConfig { evictions_per_insert_max: 32, ..good.clone() };
     assert!(Store::new(&most).is_ok());
     let evictions = StoreConfig { evictions_per_insert_max: 33, ..good };
