@@ -87,8 +87,8 @@ pub struct CacheServerConfig {
     pub eviction: Eviction,
     /// The largest value, up to [`VALUE_BYTES_MAX`].
     pub value_bytes_max: Bytes,
-    /// Connections at the same time, up to [`CONNECTIONS_MAX`]. Beyond them new ones are refused, unless one has been idle for a minute: it
-    /// is closed instead.
+    /// Connections at the same time, up to [`CONNECTIONS_MAX`]. Beyond them new ones are refused. While there are so many, the one that has been
+    /// idle for longest, and for a minute at least, is closed, one a second.
     pub connections_max: usize,
     /// Closes connections that ask nothing for so long. `None`: never.
     pub idle_timeout: Option<Duration>,

@@ -15,9 +15,12 @@ use crate::engine::{Engine, Next, OUTPUT_BYTES_MAX};
 use crate::output::Output;
 use crate::stream::Stream;
 
+/// What one connection gets before others on its worker have their turn: commands, and bytes of answers.
+const TURN_COMMANDS: u32 = 512;
+const TURN_BYTES: usize = 1 << 20;
 /// The longest list of keys.
 const KEYS_LINE_BYTES_MAX: usize = 1 << 20;
-/// What one read takes, at most: the turn of one connection.
+/// What one read takes, at most.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Bytes a second at which a client must send what it has begun and fetch its answers, at least.
 const RATE_MIN: u64 = 16 << 10;
@@ -66,6 +69,8 @@ pub(crate) struct Connection {
     unsent: Output,
     pub(crate) interest: Interest,
     ending: bool,
+    /// Bytes that the last turn took in.
+    pub(crate) read_bytes: usize,
     /// The second of the last byte in either direction.
     pub(crate) progress_s: u32,
     /// The second at which nothing was unfinished for the last time.
@@ -86,6 +91,7 @@ impl Connection {
             unsent: Output::EMPTY,
             interest: Interest::Read,
             ending: false,
+            read_bytes: 0,
             progress_s: now_s,
             finished_s: now_s,
             unfinished_bytes: 0,
@@ -130,7 +136,12 @@ impl Connection {
     }
 
     fn serve(&mut self, lent: &mut Lent) -> io::Result<Interest> {
-        if self.unsent.unsent() > 0 {
+        self.read_bytes = 0;
+        if !self.is_unfinished() {
+            // Patience begins with what begins now, however long the client has rested.
+            self.note_progress(0, true, lent.engine.now_s());
+        }
+        if self.interest == Interest::Write {
             let before = self.unsent.unsent();
             let sent = self.unsent.send(&self.stream)?;
             let bytes = (before - self.unsent.unsent()) as u64;
@@ -140,7 +151,7 @@ impl Connection {
                 return Ok(Interest::Write);
             }
             self.unsent.trim(0);
-            // What came in meanwhile has not been looked at.
+            // What waited for this, or for the turn of others.
             if !self.input.is_empty() && !self.handle_kept_input(lent)? {
                 return Ok(Interest::Write);
             }
@@ -155,6 +166,7 @@ impl Connection {
             Err(error) => return Err(error),
         };
         lent.engine.count(Count::BytesRead, read as u64);
+        self.read_bytes = read;
         let sent = self.handle_read(read, lent)?;
         // A whole command, or the begin of one after others: patience begins anew.
         let finished = self.input.len() < read && self.swallow == 0 && sent;
@@ -206,14 +218,24 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Executes the commands at the front of `bytes` and sends the answers. Gives the bytes that are done with, and whether all answers are
-    /// sent: if not, commands may be left that can be executed.
+    /// Executes the commands at the front of `bytes` and sends the answers. Gives the bytes that are done with, and whether all is done: if not,
+    /// answers wait for the client, or commands that can be executed for the next turn.
     fn handle_bytes(&mut self, bytes: &[u8], lent: &mut Lent) -> io::Result<(usize, bool)> {
-        let mut used = 0;
+        let (mut used, mut sent_bytes) = (0, 0);
         self.input_needed = 0;
-        while used < bytes.len() && !self.ending {
-            if lent.output.unsent() > OUTPUT_BYTES_MAX && !self.send(lent)? {
-                return Ok((used, false));
+        for command in 0.. {
+            if used == bytes.len() || self.ending {
+                break;
+            }
+            if lent.output.unsent() > OUTPUT_BYTES_MAX {
+                sent_bytes += lent.output.unsent();
+                if !self.send(lent)? {
+                    return Ok((used, false));
+                }
+            }
+            if command == TURN_COMMANDS || sent_bytes > TURN_BYTES {
+                self.send(lent)?;
+                return Ok((used, false)); // others come first
             }
             match parse(&bytes[used..], lent.engine.limits()) {
                 Parsed::Incomplete { bytes_min } => {

@@ -4,27 +4,25 @@
 //! one engine. What the commands mean is memcached 1.6's; where answers differ, `docs/cache-server.md` says so.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use robinhood_cache::{
-    Attributes, InsertError, ItemView, Outcome, PartitionId, Parts, Store, Touch, Update,
+    Attributes, InsertError, ItemView, Outcome, PartitionId, Parts, Store, Touch, Update, Updated,
 };
 use robinhood_protocol::memcached::KEY_BYTES_MAX;
 use robinhood_protocol::memcached::server::{
     Changed, Command, Expiry, Key, Limits, NotANumber, Verb, arithmetic, expiry_s, reply,
 };
 
-use robinhood_stats::Bytes;
-
 use crate::counters::{Count, Counters};
 use crate::output::Output;
 use crate::partitions::Resolver;
 use crate::server::{Shared, limits};
 use crate::setting::Setting;
-use crate::stats;
 
 /// Answers that are collected before they are sent, at most; one more value may come on top.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// Changes in a row that make room for one value: they evict some 32 items each.
+const ROOM_TRIES: u32 = 256;
 /// Values from here on are not copied into answers.
 const SHARED_VALUE_BYTES: usize = 16 << 10;
 
@@ -65,6 +63,10 @@ impl Engine {
 
     pub(crate) fn now_s(&self) -> u32 {
         self.shared.clock.now_s()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -172,31 +174,6 @@ impl Engine {
         Next::Continue
     }
 
-    /// Commands that are about the server.
-    fn administer(&mut self, command: &Command<'_>, output: &mut Output) -> Next {
-        match command {
-            Command::FlushAll { delay_s, noreply } => {
-                self.count(Count::Flushes, 1);
-                self.flush(*delay_s);
-                say(output, reply::OK, *noreply);
-            }
-            Command::Verbosity { noreply } => say(output, reply::OK, *noreply),
-            Command::Version => reply::version(output.bytes(), env!("CARGO_PKG_VERSION")),
-            Command::Stats { arguments } => stats::write(&self.shared, arguments, output.bytes()),
-            Command::Limit { partition, bytes, noreply } => {
-                let is_there = self.shared.set_limit(partition, Bytes(*bytes));
-                say(output, if is_there { reply::OK } else { reply::NOT_FOUND }, *noreply);
-            }
-            // The budget is the sum of what partitions and controllers share out.
-            Command::CacheMemlimit { noreply, .. } => {
-                say(output, reply::MEMLIMIT_REFUSED, *noreply);
-            }
-            Command::Quit => return Next::End,
-            _ => say(output, reply::ERROR, false),
-        }
-        Next::Continue
-    }
-
     /// A value that should have come was too large: the one that it should have replaced is not the right one any more.
     pub(crate) fn forget(&mut self, key: &Key<'_>) {
         let mut room = [0; KEY_BYTES_MAX];
@@ -262,17 +239,24 @@ impl Engine {
 
     fn set(&mut self, key: &[u8], setting: &Setting<'_>) -> &'static [u8] {
         self.count(Count::Sets, 1);
-        let partition = self.partition_to_fill(key);
         let expires_s = second(self.expiry(setting.exptime));
+        let partition = match setting.can_make_item() && expires_s.is_some() {
+            true => self.partition_to_fill(key),
+            false => self.partition(key),
+        };
         let value_bytes_max = self.limits.value_bytes_max;
-        let mut reply = reply::STORED;
-        let updated = self.shared.store.update(partition, key, self.now_s(), |present| {
-            reply = setting.judge(present, value_bytes_max);
+        let (mut reply, mut accepted) = (reply::STORED, false);
+        let mut updated = self.shared.store.update(partition, key, self.now_s(), |present| {
+            reply = setting.judge_again(accepted, present, value_bytes_max);
+            accepted = reply == reply::STORED;
             match reply {
                 reply::STORED => setting.update(present, expires_s),
                 _ => Update::Keep,
             }
         });
+        if matches!(updated, Err(InsertError::Refused { .. })) {
+            updated = self.make_room(partition, key, setting, expires_s);
+        }
         if let Verb::Cas(_) = setting.verb {
             let count = match reply {
                 reply::NOT_FOUND => Count::CasMisses,
@@ -284,6 +268,30 @@ impl Engine {
         match updated {
             Ok(_) => reply,
             Err(error) => self.refusal(error),
+        }
+    }
+
+    /// Stores a value that needs the room of more items than one change may evict, in several: each evicts some, and others are served in
+    /// between. The value that was there is gone; when another comes meanwhile it stays.
+    pub(crate) fn make_room(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        setting: &Setting<'_>,
+        expires_s: Option<u32>,
+    ) -> Result<Updated, InsertError> {
+        let mut tries = 0;
+        loop {
+            let updated = self.store().update(partition, key, self.now_s(), |present| {
+                match (setting.verb, present) {
+                    (Verb::Append | Verb::Prepend, _) | (_, Some(_)) => Update::Keep,
+                    (_, None) => setting.update(None, expires_s),
+                }
+            });
+            tries += 1;
+            if tries == ROOM_TRIES || !matches!(updated, Err(InsertError::Refused { .. })) {
+                return updated;
+            }
         }
     }
 
@@ -357,18 +365,6 @@ impl Engine {
             }
         }
     }
-
-    /// Now, or in so many seconds. Another flush replaces one that is planned.
-    fn flush(&self, delay_s: i64) {
-        let at_s = match self.expiry(delay_s) {
-            Expiry::At(at_s) => at_s,
-            Expiry::Never | Expiry::Past => 0,
-        };
-        self.shared.flush_at_s.store(at_s.into(), Relaxed);
-        if at_s == 0 {
-            self.shared.store.invalidate_all();
-        }
-    }
 }
 
 /// An expiry as items keep it: 0 is never. `None` when it has passed.
@@ -381,7 +377,7 @@ pub(crate) const fn second(expiry: Expiry) -> Option<u32> {
 }
 
 #[inline]
-fn say(output: &mut Output, reply: &[u8], noreply: bool) {
+pub(crate) fn say(output: &mut Output, reply: &[u8], noreply: bool) {
     if !noreply {
         output.bytes().extend_from_slice(reply);
     }

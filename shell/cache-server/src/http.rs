@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::config::{Address, CacheServerError};
-use crate::server::ServerHandle;
+use crate::server::{LimitRefused, ServerHandle};
 use crate::stats::NamedPartition;
 
 /// What `GET /v1/partitions` answers.
@@ -61,7 +61,7 @@ pub struct PartitionView {
     pub expired: u64,
     /// Items that were not stored.
     pub refused: u64,
-    /// Seconds since the item was used that goes next.
+    /// Seconds since the item was used that goes next, with LRU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_of_coldest_s: Option<u32>,
 }
@@ -196,12 +196,15 @@ async fn set_limit(
             return refuse(StatusCode::BAD_REQUEST, reason);
         }
     };
-    let budget = server.store().budget().0;
-    if limit.limit_bytes > budget {
-        let reason = format!("limit_bytes: {} is above the budget of {budget}", limit.limit_bytes);
-        return refuse(StatusCode::BAD_REQUEST, reason);
+    match server.set_limit(&name, Bytes(limit.limit_bytes)) {
+        Ok(()) => {}
+        Err(error @ LimitRefused::NoPartition) => {
+            return refuse(StatusCode::NOT_FOUND, format!("`{name}`: {error}"));
+        }
+        Err(error @ LimitRefused::AboveBudget) => {
+            return refuse(StatusCode::BAD_REQUEST, format!("limit_bytes: {error}"));
+        }
     }
-    server.set_limit(&name, Bytes(limit.limit_bytes));
     match server.partitions().into_iter().find(|partition| *partition.name == *name) {
         Some(partition) => Ok(Json(partition.into())),
         None => refuse(StatusCode::NOT_FOUND, format!("there is no partition `{name}`")),

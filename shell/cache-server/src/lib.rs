@@ -9,6 +9,7 @@
 //! Place of each thread in a queueing picture: Tales of the Tail (SoCC'14, section 4.3) shows that connections bound to workers make c queues of
 //! one server each, where any worker that serves any connection makes one queue of c; [`Dispatch`] offers both.
 
+mod admin;
 mod clock;
 mod config;
 mod connection;
@@ -33,5 +34,5 @@ pub use http::{AdminServer, NewLimit, PartitionView, PartitionsView, Refusal, ro
 pub use partitions::OTHER;
 /// Which item of a partition goes first.
 pub use robinhood_cache::Eviction;
-pub use server::{CacheServer, ServerHandle};
+pub use server::{CacheServer, LimitRefused, ServerHandle};
 pub use stats::NamedPartition;

@@ -5,7 +5,9 @@
 
 use std::cell::Cell;
 
-use robinhood_cache::{Attributes, ItemView, Outcome, PartitionId, Parts, Touch, Update};
+use robinhood_cache::{
+    Attributes, InsertError, ItemView, Outcome, PartitionId, Parts, Touch, Update,
+};
 use robinhood_protocol::memcached::KEY_BYTES_MAX;
 use robinhood_protocol::memcached::server::meta::{
     MetaCommand, Operation, Shown, Status, write_debug,
@@ -142,13 +144,19 @@ impl Engine {
         mut said: Shown,
         output: &mut Output,
     ) -> bool {
+        let counts = if command.no_bump { Touch::Leave } else { Touch::Use };
         if !command.with_value {
+            self.store().read(partition, key, 0, counts, |_| ());
             command.write_hit(output.bytes(), &said);
             return true;
         }
         // At second 0 nothing has expired: also a value that has been told to expire at once is shown a last time.
-        let shown = self.store().read(partition, key, 0, Touch::Leave, |item| {
-            (said.bytes, said.version) = (item.value().len(), item.version());
+        let shown = self.store().read(partition, key, 0, counts, |item| {
+            if said.version != item.version() {
+                // Somebody has just set another value, which nobody needs to renew.
+                said = shown(item, self.now_s());
+            }
+            said.bytes = item.value().len();
             if command.write_hit(output.bytes(), &said) {
                 write_value(item, output);
             }
@@ -158,9 +166,12 @@ impl Engine {
 
     fn meta_set(&mut self, command: &MetaCommand<'_>, verb: Verb, key: &[u8], output: &mut Output) {
         self.count(Count::Sets, 1);
-        let partition = self.partition_to_fill(key);
         let exptime = command.exptime.unwrap_or(0);
         let setting = Setting { verb, flags: command.flags, exptime, value: command.value };
+        let partition = match setting.can_make_item() || command.vivify_exptime.is_some() {
+            true => self.partition_to_fill(key),
+            false => self.partition(key),
+        };
         let vivify = Setting {
             verb: Verb::Set,
             exptime: command.vivify_exptime.unwrap_or(exptime),
@@ -171,14 +182,15 @@ impl Engine {
         let expires_s = second(self.expiry(exptime));
         let vivified_s = second(self.expiry(vivify.exptime));
         let value_bytes_max = self.limits().value_bytes_max;
-        let mut judged = reply::STORED;
-        let updated = self.store().update(partition, key, self.now_s(), |present| {
-            let late = late_version(command, verb, present);
+        let (mut judged, mut accepted, mut late) = (reply::STORED, false, false);
+        let mut updated = self.store().update(partition, key, self.now_s(), |present| {
+            late |= late_version(command, verb, present);
             judged = match (late, added_to_another(command, verb, present)) {
                 (true, _) => reply::STORED,
                 (_, true) => reply::EXISTS,
-                _ => setting.judge(present, value_bytes_max),
+                _ => setting.judge_again(accepted, present, value_bytes_max),
             };
+            accepted = judged == reply::STORED;
             if judged == reply::NOT_STORED && vivifies && present.is_none() {
                 judged = reply::STORED;
                 return vivify.update(None, vivified_s);
@@ -193,6 +205,10 @@ impl Engine {
                 _ => Update::Keep,
             }
         });
+        let is_plain = !late && command.new_version.is_none();
+        if matches!(updated, Err(InsertError::Refused { .. })) && is_plain {
+            updated = self.make_room(partition, key, &setting, expires_s);
+        }
         let status = match judged {
             reply::STORED => Status::Done,
             reply::EXISTS => Status::Exists,
@@ -256,7 +272,10 @@ impl Engine {
         key: &[u8],
         output: &mut Output,
     ) {
-        let partition = self.partition_to_fill(key);
+        let partition = match command.vivify_exptime {
+            Some(_) => self.partition_to_fill(key),
+            None => self.partition(key),
+        };
         let now_s = self.now_s();
         let new_s = command.exptime.map(|exptime| second(self.expiry(exptime)));
         let before_s = Cell::new(None);

@@ -12,6 +12,7 @@ use robinhood_cache::{PartitionId, Store};
 use robinhood_stats::{BackendName, Bytes};
 
 use crate::config::Partitioning;
+use crate::server::LimitRefused;
 
 /// What the partition of all other keys is called: no backend can have this name.
 pub const OTHER: &str = "(other)";
@@ -108,6 +109,19 @@ impl Partitions {
     /// The partition of this name.
     pub(crate) fn find(&self, name: &[u8]) -> Option<PartitionId> {
         self.table().find(name)
+    }
+
+    /// Sets a limit, and never between the look at it and its change when a partition comes into being.
+    pub(crate) fn set_limit(
+        &self,
+        name: &[u8],
+        limit: Bytes,
+        store: &Store,
+    ) -> Result<(), LimitRefused> {
+        let table = self.table();
+        let partition = table.find(name).ok_or(LimitRefused::NoPartition)?;
+        store.set_limit(partition, limit);
+        Ok(())
     }
 
     /// Brings a partition into being, if there may be one more. `None` when there may not.

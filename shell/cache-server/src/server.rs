@@ -4,6 +4,7 @@
 //! the housekeeper moves the clock on, pays debts of partitions, removes what has expired and ends connections that nobody uses. At the end
 //! what clients have sent is answered before their connections are closed.
 
+use std::hash::BuildHasher;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use robinhood_cache::{PartitionId, Store, StoreConfig, item_bytes};
+use robinhood_cache::{PartitionId, SHARDS_MAX, Store, StoreConfig, item_bytes};
 use robinhood_protocol::memcached::KEY_BYTES_MAX;
 use robinhood_stats::{BackendName, Bytes};
 use thread_priority::ThreadPriority;
@@ -40,10 +41,16 @@ const HOUSEKEEPING_STEP: Duration = Duration::from_millis(100);
 const EVICTIONS_PER_LOCK: usize = 8;
 /// Locks that are taken before the housekeeper looks at the clock again.
 const LOCKS_PER_STEP: usize = 256;
-/// Items that one step looks at for having expired.
-const SWEPT_PER_STEP: usize = 512;
+/// Items that one step looks at for having expired: at least, and at most.
+const SWEPT_PER_STEP: [u64; 2] = [512, 32_768];
+/// Steps in which all items are looked at, when items have this many bytes: a minute.
+const SWEEP_STEPS: u64 = 600;
+const SWEPT_ITEM_BYTES: u64 = 256;
+/// What a shard is to hold, about.
+const SHARD_BYTES: u64 = 8 << 30;
 /// How long the end waits for clients to fetch their answers.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
+const DRAIN_STEP: Duration = Duration::from_millis(1);
 /// After a failed accept (no file descriptors, say) nobody is served faster by trying at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -87,6 +94,8 @@ impl CacheServer {
         let mut store = StoreConfig::new(config.budget, count);
         store.eviction = config.eviction;
         store.attributes = true;
+        // Strangers choose the keys; the standard library seeds its hashers at random.
+        store.seed = std::hash::RandomState::new().hash_one(0);
         store.shards = shards(config);
         let store = Arc::new(Store::new(&store)?);
         Self::with_store(config, store, &of_listeners)
@@ -208,8 +217,11 @@ impl ServerHandle {
         &self.shared.store
     }
 
-    /// Gives the partition of this name another limit; what is above it goes at once, in the background. False when there is none.
-    pub fn set_limit(&self, name: &str, limit: Bytes) -> bool {
+    /// Gives the partition of this name another limit; what is above it goes at once, in the background.
+    ///
+    /// # Errors
+    /// When there is no such partition, or the limit is above the budget.
+    pub fn set_limit(&self, name: &str, limit: Bytes) -> Result<(), LimitRefused> {
         self.shared.set_limit(name.as_bytes(), limit)
     }
 
@@ -233,12 +245,26 @@ impl Drop for CacheServer {
 /// Several times the number of threads, and no more than leave each room for some of the largest items.
 fn shards(config: &CacheServerConfig) -> usize {
     let least_bytes = 16 * config.value_bytes_max.0.max(1 << 16);
-    let most = (config.budget.0 / least_bytes).clamp(1, 256) as usize;
-    (16 * config.threads).next_power_of_two().min(most)
+    let most = (config.budget.0 / least_bytes).clamp(1, SHARDS_MAX as u64) as usize;
+    let by_bytes = (config.budget.0 / SHARD_BYTES).min(SHARDS_MAX as u64) as usize;
+    (16 * config.threads).max(by_bytes).next_power_of_two().min(most)
+}
+
+/// Ends the process when its thread panics: a worker that is gone would leave connections without answers, and a shard that is half changed
+/// must not be served from.
+struct EndTogether;
+
+impl Drop for EndTogether {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 /// One worker's life.
 fn serve(shared: &Arc<Shared>, lane: &Lane, worker: usize) {
+    let _together = EndTogether;
     let mut lent = Lent::new(Engine::new(shared.clone(), worker));
     let mut events = lane.events();
     while !shared.stopping.load(Relaxed) {
@@ -315,13 +341,12 @@ fn keep_house(shared: &Shared) {
         let now_s = shared.clock.now_s();
         let flush_at_s = shared.flush_at_s.load(Relaxed);
         if flush_at_s != 0 && u64::from(now_s) >= flush_at_s {
-            shared.flush_at_s.store(0, Relaxed);
             shared.store.invalidate_all();
+            // Unless another has been planned meanwhile.
+            _ = shared.flush_at_s.compare_exchange(flush_at_s, 0, Relaxed, Relaxed);
         }
         let indebted = pay_debt(&shared.store);
-        if !indebted {
-            shared.store.sweep_expired(now_s, SWEPT_PER_STEP);
-        }
+        shared.store.sweep_expired(now_s, swept_per_step(&shared.store, indebted));
         if now_s != second {
             second = now_s;
             let config = &shared.config;
@@ -332,6 +357,13 @@ fn keep_house(shared: &Shared) {
             guard = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+}
+
+/// How far one step goes in looking for items that have expired; not far while there are debts to pay.
+fn swept_per_step(store: &Store, indebted: bool) -> usize {
+    let [least, most] = SWEPT_PER_STEP;
+    let items = store.used_total().0 / (SWEEP_STEPS * SWEPT_ITEM_BYTES);
+    if indebted { least as usize } else { items.clamp(least, most) as usize }
 }
 
 /// Evicts what is over its limit, a little at a time. Whether there is more to do.
@@ -355,13 +387,26 @@ fn step_back() {
 }
 
 impl Shared {
-    /// Gives the partition of this name another limit; what is above it goes at once, in the background. False when there is none.
-    pub(crate) fn set_limit(&self, name: &[u8], limit: Bytes) -> bool {
-        let Some(partition) = self.partitions.find(name) else { return false };
-        self.store.set_limit(partition, limit);
+    /// Gives the partition of this name another limit; what is above it goes at once, in the background.
+    pub(crate) fn set_limit(&self, name: &[u8], limit: Bytes) -> Result<(), LimitRefused> {
+        if limit > self.store.budget() {
+            return Err(LimitRefused::AboveBudget);
+        }
+        self.partitions.set_limit(name, limit, &self.store)?;
         self.housekeeper.1.notify_all();
-        true
+        Ok(())
     }
+}
+
+/// Why a limit stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitRefused {
+    /// No value has come for it, and nobody has named it.
+    #[error("there is no such partition")]
+    NoPartition,
+    /// It could never be reached.
+    #[error("the limit is above the budget of all partitions")]
+    AboveBudget,
 }
 
 /// Answers what clients have sent, waits a little until they have fetched it, and closes all connections. All other threads have ended.
@@ -373,15 +418,18 @@ fn drain(shared: &Arc<Shared>) {
         for place in 0..shared.table.capacity() {
             let mut slot = shared.table.at(place);
             let Some(connection) = slot.as_mut() else { continue };
-            match connection.handle_ready(&mut lent) {
-                Interest::Write if started.elapsed() < DRAIN_MAX => waiting = true,
-                _ => shared.table.close(place, slot),
+            let interest = connection.handle_ready(&mut lent);
+            let has_more = interest == Interest::Write || connection.read_bytes > 0;
+            if has_more && interest != Interest::Close && started.elapsed() < DRAIN_MAX {
+                waiting = true;
+            } else {
+                shared.table.close(place, slot);
             }
         }
         if !waiting {
             return;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(DRAIN_STEP);
     }
 }
 

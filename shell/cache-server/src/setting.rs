@@ -15,6 +15,11 @@ pub(crate) struct Setting<'v> {
 }
 
 impl<'v> Setting<'v> {
+    /// Whether a value can come of it where there is none.
+    pub(crate) const fn can_make_item(&self) -> bool {
+        matches!(self.verb, Verb::Set | Verb::Add)
+    }
+
     /// Whether the value is stored, as an answer.
     pub(crate) fn judge(
         &self,
@@ -35,6 +40,21 @@ impl<'v> Setting<'v> {
             (Verb::Add, Some(_)) | (Verb::Append | Verb::Prepend | Verb::Replace, None) => {
                 reply::NOT_STORED
             }
+        }
+    }
+
+    /// As [`Self::judge`], for a decision that is asked for again because room had to be made for the first, `accepted` one: the value that was
+    /// there may be gone for it.
+    pub(crate) fn judge_again(
+        &self,
+        accepted: bool,
+        present: Option<&ItemView<'_>>,
+        value_bytes_max: usize,
+    ) -> &'static [u8] {
+        match (accepted, present, self.verb) {
+            (true, None, Verb::Append | Verb::Prepend) => reply::OUT_OF_MEMORY,
+            (true, None, _) => reply::STORED,
+            _ => self.judge(present, value_bytes_max),
         }
     }
 

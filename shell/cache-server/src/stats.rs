@@ -1,9 +1,9 @@
 //! What the server tells about itself.
 //!
 //! Place in the flow: the answers to `stats`, by memcached's names where the meaning is the same, and `stats partitions`, which only this server
-//! has. The same figures are there as [`ServerStatistics`] for whoever runs the server.
+//! has.
 
-use robinhood_cache::{PartitionId, PartitionStatistics};
+use robinhood_cache::{Eviction, PartitionId, PartitionStatistics};
 use robinhood_protocol::memcached::server::reply;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -29,7 +29,13 @@ impl Shared {
     pub(crate) fn partition_statistics(&self) -> Vec<NamedPartition> {
         let named = (0..).map(PartitionId).zip(self.partitions.names());
         named
-            .map(|(id, name)| NamedPartition { name, id, statistics: self.store.statistics(id) })
+            .map(|(id, name)| {
+                let mut statistics = self.store.statistics(id);
+                if self.config.eviction != Eviction::Lru {
+                    statistics.age_of_coldest_s = None; // other rules do not go by the last use
+                }
+                NamedPartition { name, id, statistics }
+            })
             .collect()
     }
 }

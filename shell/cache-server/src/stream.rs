@@ -5,6 +5,7 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use crate::config::Address;
@@ -67,7 +68,9 @@ impl Listener {
             Address::Unix(path) => {
                 let listener = UnixListener::bind(path).or_else(|error| {
                     // Nobody answers there: its server is gone and has left the file.
+                    let is_socket = |file: std::fs::Metadata| file.file_type().is_socket();
                     let dead = error.kind() == io::ErrorKind::AddrInUse
+                        && std::fs::symlink_metadata(path).is_ok_and(is_socket)
                         && UnixStream::connect(path)
                             .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
                     if !dead {

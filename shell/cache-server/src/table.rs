@@ -87,8 +87,9 @@ impl Table {
                 longest = longest.max(Some((quiet_s, place)));
             }
         }
-        if let (true, Some((_, place))) = (full, longest)
+        if let (true, Some((quiet_s, place))) = (full, longest)
             && let Some(connection) = self.at(place).as_ref()
+            && u64::from(now_s.saturating_sub(connection.progress_s)) >= quiet_s
         {
             self.timed_out.fetch_add(1, Relaxed);
             connection.stream().shut_down();

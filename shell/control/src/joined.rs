@@ -61,6 +61,7 @@ pub(crate) struct Joined {
     pub(crate) client: Client,
     clock: Clock,
     sources: Vec<Source>,
+    pays_debts: bool,
     item_bytes_max: Vec<Bytes>,
     names: Vec<BackendName>,
     slot: Nanos,
@@ -94,6 +95,7 @@ impl Joined {
             moves: Moves::default(),
             item_bytes_max,
             sources: builder.sources,
+            pays_debts: builder.pays_debts,
             clock: builder.clock,
             client,
         })
@@ -137,7 +139,9 @@ impl Joined {
             if !resized {
                 break;
             }
-            pay_debts(store);
+            if self.pays_debts {
+                pay_debts(store);
+            }
             let now = (self.clock)();
             controller.handle_usage(now, &usage(&self.names, &self.item_bytes_max, store));
         }

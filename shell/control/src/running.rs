@@ -21,6 +21,7 @@ pub struct ControlBuilder {
     pub(crate) item_bytes_max: Vec<Bytes>,
     pub(crate) clock: Clock,
     pub(crate) sources: Vec<Source>,
+    pub(crate) pays_debts: bool,
     name: String,
 }
 
@@ -87,6 +88,14 @@ impl ControlBuilder {
         self
     }
 
+    /// Leaves it to somebody else to evict what is above its limit: to a cache server, whose housekeeper gives way to its workers. Grants wait
+    /// until that is done. Default: the loop evicts at once.
+    #[must_use]
+    pub fn debts_are_paid_elsewhere(mut self) -> Self {
+        self.pays_debts = false;
+        self
+    }
+
     /// What the thread is called, after `control/`. Default: `client`.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
@@ -142,6 +151,7 @@ impl ControlLoop {
             item_bytes_max: Vec::new(),
             clock: Box::new(move || of_clock.now()),
             sources: Vec::new(),
+            pays_debts: true,
             name: "client".to_owned(),
         }
     }

@@ -103,6 +103,7 @@ fn control(
         .time_scale(config.time_scale())
         .item_bytes_max(item_bytes_max)
         .reports_from(intake.deltas())
+        .debts_are_paid_elsewhere()
         .name("run")
         .start()
         .map_err(Failure::configuration)

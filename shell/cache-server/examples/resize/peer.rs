@@ -106,8 +106,9 @@ impl Resizable for Ours {
         };
         let (giver, taker) = (format!("p{}", number % (PARTITIONS - 1)), "p19");
         let (_, used) = limit(&giver);
-        self.handle.set_limit(&giver, Bytes(used.saturating_sub(self.step)));
-        self.handle.set_limit(taker, Bytes(limit(taker).0 + self.step));
+        let given = Bytes(used.saturating_sub(self.step));
+        self.handle.set_limit(&giver, given).expect("it is there");
+        self.handle.set_limit(taker, Bytes(limit(taker).0 + self.step)).expect("within the budget");
     }
 
     fn is_freed(&mut self, number: usize) -> bool {

@@ -40,9 +40,13 @@ fn who_begins_a_command_and_stops_is_cut_off_and_who_rests_is_not() {
     let (server, address) = start(&CacheServerConfig { stalled_timeout, ..config() });
     let (mut slow, mut resting) = (Client::connect(address), Client::connect(address));
     resting.ask("mn\r\n", "MN\r\n");
-    slow.send("set a 0 0 100\r\nbegin");
+    std::thread::sleep(Duration::from_millis(2_500)); // longer than a client that owes something may
+    resting.send("set a 0 0 5\r\n");
+    std::thread::sleep(Duration::from_millis(50));
+    resting.ask("begun\r\n", "STORED\r\n");
+    slow.send("set b 0 0 100\r\nbegin");
     assert!(slow.is_closed());
-    resting.ask("get a\r\n", "END\r\n");
+    resting.ask("get b\r\n", "END\r\n");
     let started = std::time::Instant::now();
     while server.handle().connections() > 1 {
         assert!(started.elapsed() < crate::support::PATIENCE, "it is still counted");
@@ -95,9 +99,9 @@ fn what_was_sent_before_the_end_is_answered() {
     let (server, address) = start(&config());
     let mut client = Client::connect(address);
     client.ask("mn\r\n", "MN\r\n");
-    client.send(&"set a 0 0 1\r\nx\r\n".repeat(1_000));
+    client.send(&"set a 0 0 1\r\nx\r\n".repeat(20_000));
     server.stop();
-    client.expect(&"STORED\r\n".repeat(1_000));
+    client.expect(&"STORED\r\n".repeat(20_000));
     assert!(client.is_closed());
 }
 
@@ -114,6 +118,11 @@ fn a_unix_socket_is_served_and_taken_over_from_a_dead_server() {
     let mut answer = [0; 4];
     std::io::Read::read_exact(&mut stream, &mut answer).unwrap();
     assert_eq!(&answer, b"MN\r\n");
+    let file = folder.path().join("kept.txt");
+    std::fs::write(&file, "not a socket").unwrap();
+    let listen = Listen { address: Address::Unix(file.clone()), partition: None };
+    CacheServer::start(&CacheServerConfig { listen: vec![listen], ..config.clone() }).unwrap_err();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "not a socket");
     let second = CacheServer::start(&config).unwrap_err();
     assert!(matches!(second, CacheServerError::Listen { .. }), "{second}");
     assert!(second.to_string().contains("cache.sock"), "{second}");

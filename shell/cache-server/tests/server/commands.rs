@@ -118,6 +118,23 @@ fn a_client_that_asks_for_more_than_it_fetches_gets_it_when_it_does() {
 }
 
 #[test]
+fn a_large_value_finds_room_among_small_ones() {
+    let known = vec!["a".parse().unwrap()];
+    let partitioning = Partitioning::Prefix { separator: b':', known, created_max: 0 };
+    let (_server, address) =
+        start(&robinhood_cache_server::CacheServerConfig { partitioning, ..config() });
+    let mut client = Client::connect(address);
+    let small = "v".repeat(100);
+    for number in 0..500_000 {
+        client.send(&format!("set a:{number} 0 0 100 noreply\r\n{small}\r\n"));
+    }
+    let large = "v".repeat(500_000);
+    client.ask(&format!("set a:large 0 0 500000\r\n{large}\r\n"), "STORED\r\n");
+    client.ask("get a:large\r\n", &format!("VALUE a:large 0 500000\r\n{large}\r\nEND\r\n"));
+    client.ask(&format!("ms a:meta 500000\r\n{large}\r\n"), "HD\r\n");
+}
+
+#[test]
 fn a_long_list_of_keys_is_answered_as_the_client_fetches_it() {
     let (server, address) = start(&config());
     let mut client = Client::connect(address);
@@ -163,6 +180,10 @@ fn keys_find_their_partition_and_limits_can_be_set() {
     assert_eq!(items(), expected.map(|(name, items)| (name.to_owned(), items)));
     client.ask("robinhood limit a 1000000\r\n", "OK\r\n");
     client.ask("robinhood limit d 1000000\r\n", "NOT_FOUND\r\n");
+    client.ask("robinhood limit a 99999999999\r\n", "MEMLIMIT_ADJUST_FAILED out of bounds");
+    client = Client::connect(address);
+    // What stores nothing brings no partition into being, and what stores nothing new does not either.
+    client.ask("append e:1 0 0 1\r\n1\r\n", "NOT_STORED\r\n");
     let limits = server.handle().partitions();
     assert_eq!(limits[1].statistics.limit, Bytes(1_000_000));
 }

@@ -158,7 +158,7 @@ fn resize(server: &ServerHandle, stop: &AtomicBool) -> u64 {
         let first = draws.below(whole);
         let second = draws.below(whole - first);
         for (name, limit) in PARTITIONS.iter().zip([first, second, whole - first - second]) {
-            server.set_limit(name, Bytes(limit));
+            server.set_limit(name, Bytes(limit)).unwrap();
         }
         assert!(server.store().used_total() <= BUDGET, "more is used than there is");
         resizes += 1;
