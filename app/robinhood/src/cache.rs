@@ -62,7 +62,7 @@ pub(crate) struct CacheArgs {
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
     /// Which worker serves a connection: always the same (bound), or any that is free (shared)
-    #[arg(long, default_value = "bound", value_name = "bound|shared", value_parser = dispatch)]
+    #[arg(long, default_value = "shared", value_name = "bound|shared", value_parser = dispatch)]
     dispatch: Dispatch,
     /// Which item of a partition goes first: lru, sieve or s3-fifo
     #[arg(long, default_value = "lru", value_name = "RULE", value_parser = eviction)]

@@ -99,7 +99,7 @@ fn the_load_tester_finds_what_it_has_stored() {
         "--listen",
         "127.0.0.1:0",
         "--dispatch",
-        "shared",
+        "bound",
         "--eviction",
         "sieve",
     ]);

@@ -6,12 +6,10 @@
 use std::sync::Arc;
 
 use robinhood_cache::{
-    Attributes, InsertError, ItemView, Outcome, PartitionId, Parts, Store, Touch, Update, Updated,
+    Attributes, InsertError, ItemView, Outcome, PartitionId, Store, Touch, Update, Updated,
 };
 use robinhood_protocol::memcached::KEY_BYTES_MAX;
-use robinhood_protocol::memcached::server::{
-    Changed, Command, Expiry, Key, Limits, NotANumber, Verb, arithmetic, expiry_s, reply,
-};
+use robinhood_protocol::memcached::server::{Command, Expiry, Key, Limits, Verb, expiry_s, reply};
 
 use crate::counters::{Count, Counters};
 use crate::output::Output;
@@ -305,63 +303,6 @@ impl Engine {
             InsertError::Refused { .. } => {
                 self.count(Count::NoRoom, 1);
                 reply::OUT_OF_MEMORY
-            }
-        }
-    }
-
-    /// Counts, and gives the sum, or what to say where there is none.
-    fn arithmetic(&mut self, key: &[u8], delta: u64, increase: bool) -> Result<u64, &'static [u8]> {
-        let partition = self.partition(key);
-        let sum = self.add(partition, key, None, |item| {
-            let changed = arithmetic(item.value(), delta, increase)?;
-            Ok((changed, item.attributes()))
-        });
-        let (hit, miss) = match increase {
-            true => (Count::IncrHits, Count::IncrMisses),
-            false => (Count::DecrHits, Count::DecrMisses),
-        };
-        self.count(if sum == Err(reply::NOT_FOUND) { miss } else { hit }, 1);
-        sum.map(|(sum, _)| sum)
-    }
-
-    /// Puts what `change` makes of a number in its place, and gives it and the new version. The number is looked at first and replaced when it is
-    /// still the same: whenever that fails, somebody else has counted. `only`: the version that the item must have.
-    pub(crate) fn add(
-        &self,
-        partition: PartitionId,
-        key: &[u8],
-        only: Option<u64>,
-        change: impl Fn(&ItemView<'_>) -> Result<(Changed, Attributes), NotANumber>,
-    ) -> Result<(u64, u64), &'static [u8]> {
-        let (store, now_s) = (&self.shared.store, self.now_s());
-        let mut text = Vec::new();
-        loop {
-            let seen = store.read(partition, key, now_s, Touch::Leave, |item| {
-                (item.version(), item.value().len(), change(item))
-            });
-            let (version, bytes_before, changed) = seen.ok_or(reply::NOT_FOUND)?;
-            if bytes_before == 0 {
-                return Err(reply::NOT_A_NUMBER); // whatever its version is
-            }
-            if only.is_some_and(|only| only != version) {
-                return Err(reply::EXISTS);
-            }
-            let (changed, mut attributes) = changed.map_err(|NotANumber| reply::NOT_A_NUMBER)?;
-            text.clear();
-            changed.write_value(&mut text);
-            if text.len() > bytes_before {
-                // As in memcached, where such a number gets a new item.
-                (attributes.stale, attributes.win_sent) = (false, false);
-            }
-            let updated = store.update(partition, key, now_s, |present| match present {
-                Some(item) if item.version() == version => {
-                    Update::Put { value: Parts::Whole(&text), attributes, version: None }
-                }
-                _ => Update::Keep,
-            });
-            let updated = updated.map_err(|error| self.refusal(error))?;
-            if updated.outcome == Outcome::Stored {
-                return Ok((changed.number, updated.version));
             }
         }
     }

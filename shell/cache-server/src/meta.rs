@@ -3,8 +3,6 @@
 //! Place in the flow: the part of the engine for commands of two letters. Many of them read and change an item in one: what is decided on an
 //! item is decided while its shard is locked, so that of all clients that find a stale value one is told to renew it.
 
-use std::cell::Cell;
-
 use robinhood_cache::{
     Attributes, InsertError, ItemView, Outcome, PartitionId, Parts, Touch, Update,
 };
@@ -12,7 +10,7 @@ use robinhood_protocol::memcached::KEY_BYTES_MAX;
 use robinhood_protocol::memcached::server::meta::{
     MetaCommand, Operation, Shown, Status, write_debug,
 };
-use robinhood_protocol::memcached::server::{Expiry, Verb, arithmetic, reply};
+use robinhood_protocol::memcached::server::{Verb, reply};
 
 use crate::counters::Count;
 use crate::engine::{Engine, second, write_value};
@@ -265,96 +263,6 @@ impl Engine {
         }
     }
 
-    fn meta_count(
-        &mut self,
-        command: &MetaCommand<'_>,
-        increase: bool,
-        key: &[u8],
-        output: &mut Output,
-    ) {
-        let partition = match command.vivify_exptime {
-            Some(_) => self.partition_to_fill(key),
-            None => self.partition(key),
-        };
-        let now_s = self.now_s();
-        let new_s = command.exptime.map(|exptime| second(self.expiry(exptime)));
-        let before_s = Cell::new(None);
-        let sum = self.add_meta(command, increase, partition, key, new_s, &before_s);
-        let (hit, miss) = match increase {
-            true => (Count::IncrHits, Count::IncrMisses),
-            false => (Count::DecrHits, Count::DecrMisses),
-        };
-        self.count(if sum == Err(reply::NOT_FOUND) { miss } else { hit }, 1);
-        let status = match sum {
-            Ok((number, version)) => {
-                let mut text = Vec::new();
-                reply::number(&mut text, number);
-                let ttl_s = self
-                    .store()
-                    .read(partition, key, now_s, Touch::Leave, |item| shown(item, now_s).ttl_s);
-                let bytes = text.len() - b"\r\n".len();
-                let (ttl_s, ttl_before_s) = (ttl_s.flatten(), before_s.get());
-                let said = Shown { bytes, version, ttl_s, ttl_before_s, ..Shown::default() };
-                if command.write_hit(output.bytes(), &said) {
-                    output.bytes().extend_from_slice(&text);
-                }
-                return;
-            }
-            Err(reply::NOT_FOUND) => Status::NotFound,
-            Err(reply::EXISTS) => Status::Exists,
-            Err(reply::NOT_STORED) => Status::NotStored,
-            Err(refusal) => return output.bytes().extend_from_slice(refusal),
-        };
-        command.write_status(output.bytes(), status, 0);
-    }
-
-    /// Counts, or begins to count where that is asked for; gives the number and the version. `ttl_before_s` gets the time that the item had left.
-    fn add_meta(
-        &self,
-        command: &MetaCommand<'_>,
-        increase: bool,
-        partition: PartitionId,
-        key: &[u8],
-        new_s: Option<Option<u32>>,
-        ttl_before_s: &Cell<Option<u32>>,
-    ) -> Result<(u64, u64), &'static [u8]> {
-        loop {
-            let sum = self.add(partition, key, command.version, |item| {
-                ttl_before_s.set(shown(item, self.now_s()).ttl_s);
-                let changed = arithmetic(item.value(), command.delta, increase)?;
-                let mut attributes = item.attributes();
-                if let Some(expires_s) = new_s {
-                    attributes.expires_s = expires_s.unwrap_or(self.now_s());
-                }
-                Ok((changed, attributes))
-            });
-            let (Err(reply::NOT_FOUND), Some(exptime)) = (sum, command.vivify_exptime) else {
-                return sum;
-            };
-            let expires_s = match self.expiry(exptime) {
-                Expiry::Past => self.now_s(),
-                expiry => second(expiry).unwrap_or(0),
-            };
-            let mut text = Vec::new();
-            reply::number(&mut text, command.initial);
-            let digits = &text[..text.len() - b"\r\n".len()];
-            let updated = self.store().update(partition, key, self.now_s(), |present| {
-                match present {
-                    Some(_) => Update::Keep, // somebody else was faster: count on
-                    None => Update::Put {
-                        value: Parts::Whole(digits),
-                        attributes: Attributes { expires_s, ..Attributes::default() },
-                        version: command.new_version,
-                    },
-                }
-            });
-            let updated = updated.map_err(|error| self.refusal(error))?;
-            if updated.outcome == Outcome::Stored {
-                return Ok((command.initial, updated.version));
-            }
-        }
-    }
-
     fn meta_debug(&mut self, command: &MetaCommand<'_>, key: &[u8], output: &mut Output) {
         let partition = self.partition(key);
         let now_s = self.now_s();
@@ -377,7 +285,7 @@ enum Seen {
 }
 
 /// What answers show of an item.
-fn shown(item: &ItemView<'_>, now_s: u32) -> Shown {
+pub(crate) fn shown(item: &ItemView<'_>, now_s: u32) -> Shown {
     let Attributes { flags, expires_s, stale, win_sent } = item.attributes();
     let ttl_s = (expires_s > 0).then(|| expires_s.saturating_sub(now_s));
     Shown {

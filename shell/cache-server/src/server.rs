@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,34 +18,19 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use robinhood_cache::{PartitionId, SHARDS_MAX, Store, StoreConfig, item_bytes};
 use robinhood_protocol::memcached::KEY_BYTES_MAX;
 use robinhood_stats::{BackendName, Bytes};
-use thread_priority::ThreadPriority;
-use thread_priority::unix::{
-    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
-};
 
 use crate::clock::Clock;
 use crate::config::{Address, CacheServerConfig, CacheServerError, Dispatch};
 use crate::connection::{self, Connection, Interest, Lent};
 use crate::counters::Counters;
 use crate::engine::Engine;
+use crate::housekeeping::keep_house;
 use crate::lanes::{Lane, Wake};
 use crate::partitions::{Partitions, partitions_max};
 use crate::stats::NamedPartition;
 use crate::stream::{Listener, Stream};
 use crate::table::Table;
 
-/// The housekeeper's usual step, and the precision of the clock.
-const HOUSEKEEPING_STEP: Duration = Duration::from_millis(100);
-/// Evictions under one lock while partitions are in debt: some microseconds, which is what a command can be kept waiting.
-const EVICTIONS_PER_LOCK: usize = 8;
-/// Locks that are taken before the housekeeper looks at the clock again.
-const LOCKS_PER_STEP: usize = 256;
-/// Items that one step looks at for having expired: at least, and at most.
-const SWEPT_PER_STEP: [u64; 2] = [512, 32_768];
-/// Steps in which all items are looked at, when items have this many bytes: a minute.
-const SWEEP_STEPS: u64 = 600;
-const SWEPT_ITEM_BYTES: u64 = 256;
 /// What a shard is to hold, about.
 const SHARD_BYTES: u64 = 8 << 30;
 /// How long the end waits for clients to fetch their answers.
@@ -66,9 +51,9 @@ pub(crate) struct Shared {
     pub(crate) config: CacheServerConfig,
     /// The second from which on all items of before are gone; 0: none is planned.
     pub(crate) flush_at_s: AtomicU64,
-    stopping: AtomicBool,
+    pub(crate) stopping: AtomicBool,
     stop: EventFd,
-    housekeeper: (Mutex<()>, Condvar),
+    pub(crate) housekeeper: (Mutex<()>, Condvar),
 }
 
 /// A running server. Dropping it ends it as [`Self::stop`] does.
@@ -328,62 +313,6 @@ fn admit(shared: &Shared, stream: Stream, partition: Option<PartitionId>, lane: 
         shared.table.close(place, slot);
     }
     watched
-}
-
-/// The housekeeper's life.
-fn keep_house(shared: &Shared) {
-    step_back();
-    let (mutex, wake) = &shared.housekeeper;
-    let mut guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut second = 0;
-    while !shared.stopping.load(Relaxed) {
-        shared.clock.advance();
-        let now_s = shared.clock.now_s();
-        let flush_at_s = shared.flush_at_s.load(Relaxed);
-        if flush_at_s != 0 && u64::from(now_s) >= flush_at_s {
-            shared.store.invalidate_all();
-            // Unless another has been planned meanwhile.
-            _ = shared.flush_at_s.compare_exchange(flush_at_s, 0, Relaxed, Relaxed);
-        }
-        let indebted = pay_debt(&shared.store);
-        shared.store.sweep_expired(now_s, swept_per_step(&shared.store, indebted));
-        if now_s != second {
-            second = now_s;
-            let config = &shared.config;
-            shared.table.end_idle(now_s, config.stalled_timeout, config.idle_timeout);
-        }
-        if !indebted {
-            let woken = wake.wait_timeout(guard, HOUSEKEEPING_STEP);
-            guard = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-}
-
-/// How far one step goes in looking for items that have expired; not far while there are debts to pay.
-fn swept_per_step(store: &Store, indebted: bool) -> usize {
-    let [least, most] = SWEPT_PER_STEP;
-    let items = store.used_total().0 / (SWEEP_STEPS * SWEPT_ITEM_BYTES);
-    if indebted { least as usize } else { items.clamp(least, most) as usize }
-}
-
-/// Evicts what is over its limit, a little at a time. Whether there is more to do.
-fn pay_debt(store: &Store) -> bool {
-    let before = store.reclaim(EVICTIONS_PER_LOCK);
-    let mut debt = before;
-    for _ in 1..LOCKS_PER_STEP {
-        if debt == Bytes::ZERO {
-            return false;
-        }
-        debt = store.reclaim(EVICTIONS_PER_LOCK);
-    }
-    debt < before // else what is left cannot be evicted now
-}
-
-/// The workers go first, wherever there are fewer processors than threads with something to do.
-fn step_back() {
-    let usual = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-    // Refused or not, the house is kept.
-    _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, usual);
 }
 
 impl Shared {

@@ -150,7 +150,7 @@ const fn default_separator() -> char {
 }
 
 const fn default_dispatch() -> Text<Dispatch> {
-    Text(Dispatch::Bound)
+    Text(Dispatch::Shared)
 }
 
 const fn default_eviction() -> Text<Eviction> {
