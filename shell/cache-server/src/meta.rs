@@ -122,6 +122,11 @@ impl Engine {
             let win_sent = before.win_sent || said.won;
             Update::Mark { attributes: Attributes { expires_s, win_sent, ..before }, version: None }
         });
+        let was_there = updated.is_ok_and(|updated| updated.outcome == Outcome::Marked);
+        if (was_there || vivify_s.is_none()) && !command.no_bump {
+            // A change counts for no partition as a hit or a miss; this does.
+            self.store().read(partition, key, now_s, Touch::Use, |_| ());
+        }
         match updated {
             Ok(updated) if updated.outcome == Outcome::Nothing => return false,
             Ok(updated) => said.version = updated.version,
@@ -142,14 +147,12 @@ impl Engine {
         mut said: Shown,
         output: &mut Output,
     ) -> bool {
-        let counts = if command.no_bump { Touch::Leave } else { Touch::Use };
         if !command.with_value {
-            self.store().read(partition, key, 0, counts, |_| ());
             command.write_hit(output.bytes(), &said);
             return true;
         }
         // At second 0 nothing has expired: also a value that has been told to expire at once is shown a last time.
-        let shown = self.store().read(partition, key, 0, counts, |item| {
+        let shown = self.store().read(partition, key, 0, Touch::Leave, |item| {
             if said.version != item.version() {
                 // Somebody has just set another value, which nobody needs to renew.
                 said = shown(item, self.now_s());
