@@ -122,11 +122,6 @@ impl Engine {
             let win_sent = before.win_sent || said.won;
             Update::Mark { attributes: Attributes { expires_s, win_sent, ..before }, version: None }
         });
-        let was_there = updated.is_ok_and(|updated| updated.outcome == Outcome::Marked);
-        if (was_there || vivify_s.is_none()) && !command.no_bump {
-            // A change counts for no partition as a hit or a miss; this does.
-            self.store().read(partition, key, now_s, Touch::Use, |_| ());
-        }
         match updated {
             Ok(updated) if updated.outcome == Outcome::Nothing => return false,
             Ok(updated) => said.version = updated.version,
