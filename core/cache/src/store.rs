@@ -7,8 +7,8 @@
 //! An item belongs to the shard that its hash names; a shard is one mutex around index, values and eviction order. Limits
 //! and bytes of a partition are atomic and common to all shards, so that a partition can use its whole limit whatever its
 //! keys hash to. An insert reserves its bytes by compare-and-swap within the budget before the item is visible: the sum
-//! never exceeds the budget in any interleaving. No lock is held for more than [`crate::RECLAIM_BATCH_ITEMS`] + 2 evictions, and
-//! memory is given back to the allocator outside of it.
+//! never exceeds the budget in any interleaving. No lock is held for more than [`crate::RECLAIM_BATCH_ITEMS`] + 2 evictions. What
+//! large values took goes back to the allocator outside of it, pages of small ones under it.
 //!
 //! With one shard eviction is exactly coldest first per partition; with more, each insert evicts the coldest of its own
 //! shard's part of the partition (of another's when its own has none), and each reclaim takes from a shard in proportion

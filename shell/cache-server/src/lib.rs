@@ -4,7 +4,8 @@
 //! of [`ServerHandle::store`]. Keys find their partition by what stands before the first `:`, or by the port that they come in on.
 //!
 //! Inside: `server` starts the threads, `lanes` is where workers wait, `table` has the connections, `connection` turns bytes into commands,
-//! `engine` and `meta` carry them out, `partitions` knows whose keys are whose, `output` is what goes out.
+//! `engine` carries them out (`setting`: what is stored, `counting`: numbers, `meta`: the meta protocol, `admin`: the server itself), `partitions`
+//! knows whose keys are whose, `output` is what goes out. `housekeeping` is what no command waits for.
 //!
 //! Place of each thread in a queueing picture: Tales of the Tail (SoCC'14, section 4.3) shows that connections bound to workers make c queues of
 //! one server each, where any worker that serves any connection makes one queue of c; [`Dispatch`] offers both.

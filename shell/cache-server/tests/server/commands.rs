@@ -182,7 +182,7 @@ fn keys_find_their_partition_and_limits_can_be_set() {
     client.ask("robinhood limit d 1000000\r\n", "NOT_FOUND\r\n");
     client.ask("robinhood limit a 99999999999\r\n", "MEMLIMIT_ADJUST_FAILED out of bounds");
     client = Client::connect(address);
-    // What stores nothing brings no partition into being, and what stores nothing new does not either.
+    // What stores nothing brings no partition into being.
     client.ask("append e:1 0 0 1\r\n1\r\n", "NOT_STORED\r\n");
     let limits = server.handle().partitions();
     assert_eq!(limits[1].statistics.limit, Bytes(1_000_000));

@@ -140,12 +140,21 @@ fn bounded(words: Words<'_>, words_max: usize, reply: &'static [u8]) -> Result<(
     if few || words.count() <= words_max { Ok(()) } else { Err(reply) }
 }
 
+/// The key, and the words after it: not too many.
+#[inline]
+fn key_and_flags<'a>(
+    mut words: Words<'a>,
+    too_many: &'static [u8],
+) -> Result<(&'a [u8], Words<'a>), &'static [u8]> {
+    let key = key(&mut words)?;
+    bounded(words, FLAGS_MAX, too_many)?;
+    Ok((key, words))
+}
+
 #[inline]
 pub(in crate::memcached::server) fn get<'a>(words: Words<'a>, frame: Frame<'a, '_>) -> Parsed<'a> {
     line(frame, || {
-        let mut words = words;
-        let key = key(&mut words)?;
-        bounded(words, FLAGS_MAX, reply::FLAGS_ARE_TOO_LONG)?;
+        let (key, words) = key_and_flags(words, reply::FLAGS_ARE_TOO_LONG)?;
         flags(Operation::Get, key, words)?.finish()
     })
 }
@@ -155,9 +164,7 @@ pub(in crate::memcached::server) fn delete<'a>(
     frame: Frame<'a, '_>,
 ) -> Parsed<'a> {
     line(frame, || {
-        let mut words = words;
-        let key = key(&mut words)?;
-        bounded(words, FLAGS_MAX, reply::FLAGS_TOO_LONG)?;
+        let (key, words) = key_and_flags(words, reply::FLAGS_TOO_LONG)?;
         flags(Operation::Delete, key, words).map_err(|_| reply::BAD_FLAGS)?.finish()
     })
 }
@@ -167,9 +174,7 @@ pub(in crate::memcached::server) fn arithmetic<'a>(
     frame: Frame<'a, '_>,
 ) -> Parsed<'a> {
     line(frame, || {
-        let mut words = words;
-        let key = key(&mut words)?;
-        bounded(words, FLAGS_MAX, reply::FLAGS_TOO_LONG)?;
+        let (key, words) = key_and_flags(words, reply::FLAGS_TOO_LONG)?;
         let operation = Operation::Arithmetic { increase: true };
         let mut flags = flags(operation, key, words).map_err(|_| reply::BAD_FLAGS)?;
         let increase = match flags.mode {
