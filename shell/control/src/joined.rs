@@ -5,20 +5,18 @@
 use std::collections::VecDeque;
 
 use robinhood_blocking::{Collector, CollectorConfig, Delta, Snapshot};
-use robinhood_cache::{PartitionId, RECLAIM_BATCH_ITEMS, Store};
 use robinhood_client::Client;
 use robinhood_controller::{
-    Allocation, Controller, ControllerConfig, Decision, Mode, PartitionUsage, PolicyKind,
+    Allocation, Controller, ControllerConfig, Decision, FloorRule, Mode, PartitionUsage, PolicyKind,
 };
 use robinhood_stats::{BackendName, Bytes, Instant, Nanos};
 use serde::Serialize;
 
+use crate::managed::{ManagedCache, Reading};
 use crate::running::{ControlBuilder, ControlError};
 
 /// Decision records that are kept, newest last.
 const DECISIONS_MAX: usize = 64;
-/// Batches in which one step pays debts: 32 items each. What is left waits for the next step.
-const RECLAIM_BATCHES_MAX: usize = 1_000;
 /// Deltas in one control period.
 const SLOTS_PER_PERIOD: u32 = 5;
 
@@ -61,8 +59,9 @@ pub(crate) struct Joined {
     pub(crate) client: Client,
     clock: Clock,
     sources: Vec<Source>,
-    pays_debts: bool,
-    item_bytes_max: Vec<Bytes>,
+    cache: Box<dyn ManagedCache>,
+    /// What the cache said last.
+    pub(crate) usage: Vec<PartitionUsage>,
     names: Vec<BackendName>,
     slot: Nanos,
     collector: Collector,
@@ -75,17 +74,15 @@ pub(crate) struct Joined {
 
 impl Joined {
     pub(crate) fn new(builder: ControlBuilder) -> Result<Self, ControlError> {
-        let ControlBuilder { client, policy, mode, time_scale, .. } = builder;
+        let ControlBuilder { client, mut cache, policy, mode, time_scale, .. } = builder;
         let config =
             CollectorConfig { slots_per_period: SLOTS_PER_PERIOD, ..CollectorConfig::default() };
         let config = config.scaled_down(time_scale);
         let slot = Nanos(config.period.0 / u64::from(SLOTS_PER_PERIOD));
-        let names: Vec<BackendName> = client.names().cloned().collect();
-        let mut item_bytes_max = builder.item_bytes_max;
-        item_bytes_max.resize(names.len(), Bytes::ZERO);
+        let names = cache.names().to_vec();
         let now = (builder.clock)();
         Ok(Self {
-            controller: controller(client.store(), &names, policy, mode, time_scale, now)?,
+            controller: controller(cache.as_ref(), policy, mode, time_scale, now)?,
             collector: Collector::new(config)?,
             slot,
             totals: vec![BackendTotals::default(); names.len()],
@@ -93,9 +90,12 @@ impl Joined {
             snapshot: Snapshot::default(),
             decisions: VecDeque::new(),
             moves: Moves::default(),
-            item_bytes_max,
             sources: builder.sources,
-            pays_debts: builder.pays_debts,
+            usage: match cache.read() {
+                Reading::Current(usage) => usage,
+                Reading::Pending | Reading::Failed { .. } => Vec::new(),
+            },
+            cache,
             clock: builder.clock,
             client,
         })
@@ -123,28 +123,45 @@ impl Joined {
     }
 
     fn act(&mut self, now: Instant) {
-        let Some(controller) = &mut self.controller else { return };
-        let store = self.client.store();
+        let reading = self.cache.read();
+        let Some(controller) = &mut self.controller else {
+            self.note(reading);
+            return;
+        };
         controller.handle_snapshot(self.snapshot.clone());
-        controller.handle_usage(now, &usage(&self.names, &self.item_bytes_max, store));
+        tell(controller, now, &reading);
         controller.handle_timeout(now);
-        loop {
-            let mut resized = false;
-            while let Some(resize) = controller.poll_resize() {
-                let place = self.names.iter().position(|name| *name == resize.backend);
-                let place = place.expect("the controller knows the backends of the cache");
-                store.set_limit(PartitionId(place as u16), resize.limit);
-                resized = true;
-            }
-            if !resized {
-                break;
-            }
-            if self.pays_debts {
-                pay_debts(store);
-            }
+        self.note(reading);
+        while self.resize() {
             let now = (self.clock)();
-            controller.handle_usage(now, &usage(&self.names, &self.item_bytes_max, store));
+            let reading = self.cache.read();
+            tell(self.controller.as_mut().expect("it decided just now"), now, &reading);
+            self.note(reading);
         }
+        self.record();
+    }
+
+    /// Sets the limits that the controller has for the cache now; whether there were any.
+    fn resize(&mut self) -> bool {
+        let Some(controller) = &mut self.controller else { return false };
+        let mut resized = false;
+        while let Some(resize) = controller.poll_resize() {
+            let place = self.names.iter().position(|name| *name == resize.backend);
+            let place = place.expect("the controller knows the backends of the cache");
+            self.cache.set_limit(place, resize.limit);
+            resized = true;
+        }
+        resized
+    }
+
+    fn note(&mut self, reading: Reading) {
+        if let Reading::Current(usage) = reading {
+            self.usage = usage;
+        }
+    }
+
+    fn record(&mut self) {
+        let Some(controller) = &mut self.controller else { return };
         while let Some(decision) = controller.poll_decision() {
             if self.decisions.len() == DECISIONS_MAX {
                 self.decisions.pop_front();
@@ -171,29 +188,18 @@ impl Joined {
     }
 }
 
-/// Evicts what is over its limit, in batches, and stops when all is paid or the debt does not fall.
-fn pay_debts(store: &Store) {
-    let mut debt = Bytes(u64::MAX);
-    for _ in 0..RECLAIM_BATCHES_MAX {
-        let left = store.reclaim(RECLAIM_BATCH_ITEMS);
-        if left == Bytes::ZERO || left >= debt {
-            return;
+fn tell(controller: &mut Controller, now: Instant, reading: &Reading) {
+    match reading {
+        Reading::Current(usage) => controller.handle_usage(now, usage),
+        Reading::Pending => {} // the controller goes by the reading before, which gets old
+        Reading::Failed { backend, reason } => {
+            controller.handle_resize_failed(backend, reason.clone());
         }
-        debt = left;
     }
 }
 
-fn usage(names: &[BackendName], item_bytes_max: &[Bytes], store: &Store) -> Vec<PartitionUsage> {
-    let usage = |((id, name), &item_bytes_max): ((u16, &BackendName), &Bytes)| {
-        let seen = store.statistics(PartitionId(id));
-        PartitionUsage { name: name.clone(), limit: seen.limit, used: seen.used, item_bytes_max }
-    };
-    (0..).zip(names).zip(item_bytes_max).map(usage).collect()
-}
-
 fn controller(
-    store: &Store,
-    names: &[BackendName],
+    cache: &dyn ManagedCache,
     policy: PolicyKind,
     mode: Mode,
     time_scale: f64,
@@ -202,11 +208,12 @@ fn controller(
     if policy == PolicyKind::Shared {
         return Ok(None);
     }
-    let limits = (0..).zip(names).map(|(id, name)| (name.clone(), store.limit(PartitionId(id))));
-    let limits: Vec<_> = limits.collect();
-    let mut config = ControllerConfig::new(store.budget()).scaled(time_scale);
+    let limits: Vec<_> = cache.names().iter().cloned().zip(cache.limits()).collect();
+    let mut config = ControllerConfig::new(cache.budget()).scaled(time_scale);
     config.mode = mode;
-    let start = Allocation::new(store.budget(), limits.clone(), |_| Bytes::ZERO)?;
+    config.granule = cache.granule();
+    config.floor = FloorRule { adapter_min: cache.limit_min(), ..config.floor };
+    let start = Allocation::new(cache.budget(), limits.clone(), |_| Bytes::ZERO)?;
     let Some(policy) = policy.build(&start) else { return Ok(None) };
     Ok(Some(Controller::new(config, policy, limits, now)?))
 }

@@ -27,9 +27,11 @@
 //! ```
 
 mod joined;
+mod managed;
 mod running;
 mod view;
 
 pub use joined::{BackendTotals, Moves};
+pub use managed::{ManagedCache, Reading, StoreCache};
 pub use running::{ControlBuilder, ControlError, ControlLoop};
 pub use view::{BackendRbc, ControlView, RbcView};

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use robinhood_blocking::{Delta, Snapshot};
 use robinhood_client::Client;
-use robinhood_controller::{Controller, Decision, Mode, PolicyKind};
-use robinhood_stats::{Bytes, Instant, Nanos};
+use robinhood_controller::{Controller, Decision, Mode, PartitionUsage, PolicyKind};
+use robinhood_stats::{Instant, Nanos};
 
 use crate::joined::{BackendTotals, Clock, Joined, Moves, Source};
+use crate::managed::{ManagedCache, StoreCache};
 use crate::view::{ControlView, RbcView};
 
 /// Sets up a [`ControlLoop`].
 pub struct ControlBuilder {
     pub(crate) client: Client,
+    pub(crate) cache: Box<dyn ManagedCache>,
     pub(crate) policy: PolicyKind,
     pub(crate) mode: Mode,
     pub(crate) time_scale: f64,
-    pub(crate) item_bytes_max: Vec<Bytes>,
     pub(crate) clock: Clock,
     pub(crate) sources: Vec<Source>,
-    pub(crate) pays_debts: bool,
     name: String,
 }
 
@@ -65,11 +65,10 @@ impl ControlBuilder {
         self
     }
 
-    /// By backend id, what the largest object takes in the cache: a partition keeps room for two. Default: not known, so
-    /// that a partition keeps 0.1 % of the cache.
+    /// The cache whose limits are moved. Default: the client's own store.
     #[must_use]
-    pub fn item_bytes_max(mut self, by_backend: Vec<Bytes>) -> Self {
-        self.item_bytes_max = by_backend;
+    pub fn cache(mut self, cache: impl ManagedCache + 'static) -> Self {
+        self.cache = Box::new(cache);
         self
     }
 
@@ -85,14 +84,6 @@ impl ControlBuilder {
     #[must_use]
     pub fn reports_from(mut self, take_delta: impl FnMut(Nanos) -> Delta + Send + 'static) -> Self {
         self.sources.push(Box::new(take_delta));
-        self
-    }
-
-    /// Leaves it to somebody else to evict what is above its limit: to a cache server, whose housekeeper gives way to its workers. Grants wait
-    /// until that is done. Default: the loop evicts at once.
-    #[must_use]
-    pub fn debts_are_paid_elsewhere(mut self) -> Self {
-        self.pays_debts = false;
         self
     }
 
@@ -143,15 +134,15 @@ impl ControlLoop {
     /// Starts to set up a loop for a client and the cache behind it.
     pub fn builder(client: Client) -> ControlBuilder {
         let of_clock = client.clone();
+        let names = client.names().cloned().collect();
         ControlBuilder {
+            cache: Box::new(StoreCache::new(client.store().clone(), names, Vec::new())),
             client,
             policy: PolicyKind::Robinhood,
             mode: Mode::Active,
             time_scale: 1.0,
-            item_bytes_max: Vec::new(),
             clock: Box::new(move || of_clock.now()),
             sources: Vec::new(),
-            pays_debts: true,
             name: "client".to_owned(),
         }
     }
@@ -196,7 +187,12 @@ impl ControlLoop {
     /// The same for people and programs, with the share of each backend and its part of the cache.
     pub fn rbc(&self) -> RbcView {
         let state = self.shared.state();
-        RbcView::new(&state.joined.snapshot, &state.joined.client)
+        RbcView::new(&state.joined.snapshot, &state.joined.usage)
+    }
+
+    /// What the cache held at the last step, by number of the backend; empty when it could not be read yet.
+    pub fn usage(&self) -> Vec<PartitionUsage> {
+        self.shared.state().joined.usage.clone()
     }
 
     /// Counts since the start, by backend id.

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use robinhood_blocking::Snapshot;
-use robinhood_cache::PartitionId;
-use robinhood_client::Client;
-use robinhood_controller::Mode;
+use robinhood_controller::{Mode, PartitionUsage};
 use robinhood_stats::BackendName;
 use serde::Serialize;
 
@@ -51,19 +49,18 @@ pub struct BackendRbc {
 }
 
 impl RbcView {
-    pub(crate) fn new(seen: &Snapshot, client: &Client) -> Self {
+    pub(crate) fn new(seen: &Snapshot, usage: &[PartitionUsage]) -> Self {
         let known = seen.own_rbc + seen.backends.iter().map(|backend| backend.rbc).sum::<f64>();
         let share = |rbc: f64| if known > 0.0 { rbc / known } else { 0.0 };
         let backends = seen.backends.iter().map(|backend| {
-            let partition = client.backend(backend.name.as_str()).map(|id| PartitionId(id.0));
-            let cached = partition.map(|partition| client.store().statistics(partition));
+            let cached = usage.iter().find(|partition| partition.name == backend.name);
             let of = BackendRbc {
                 rbc: backend.rbc,
                 share: share(backend.rbc),
                 queries: backend.queries,
                 hits: backend.hits,
-                limit_bytes: cached.as_ref().map(|cached| cached.limit.0),
-                used_bytes: cached.as_ref().map(|cached| cached.used.0),
+                limit_bytes: cached.map(|cached| cached.limit.0),
+                used_bytes: cached.map(|cached| cached.used.0),
             };
             (backend.name.clone(), of)
         });

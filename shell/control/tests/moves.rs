@@ -8,7 +8,7 @@ use robinhood_blocking::{
 };
 use robinhood_cache::{PartitionId, Store, StoreConfig};
 use robinhood_client::Client;
-use robinhood_control::{ControlBuilder, ControlLoop, ControlView};
+use robinhood_control::{ControlBuilder, ControlLoop, ControlView, StoreCache};
 use robinhood_controller::{Mode, PolicyKind};
 use robinhood_stats::{BackendId, BackendName, Bytes, Nanos};
 
@@ -89,7 +89,9 @@ fn what_the_client_counted_is_rbc_and_totals() {
 fn space_goes_to_the_backend_that_blocks_and_stays_when_the_loop_ends() {
     let client = client(3);
     let start = limits(&client);
-    let control = builder(&client).item_bytes_max(vec![Bytes::from_kib(5); 3]).start().unwrap();
+    let names = client.names().cloned().collect();
+    let cache = StoreCache::new(client.store().clone(), names, vec![Bytes::from_kib(5); 3]);
+    let control = builder(&client).cache(cache).start().unwrap();
     assert!(work_until(&client, &control, || control.moves().active > Bytes::ZERO));
     drop(control);
     let end = limits(&client);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use robinhood_cache_server::{AdminServer, CacheServer};
 use robinhood_client::Client;
-use robinhood_control::ControlLoop;
+use robinhood_control::{ControlLoop, StoreCache};
 use robinhood_dashboard::{Dashboard, DashboardConfig};
 use robinhood_intake::Intake;
 
@@ -96,14 +96,14 @@ fn control(
     let store = server.handle().store().clone();
     let largest = store.item_bytes(&[0; 250], &vec![0; config.cache.value_max.0.0 as usize]);
     let item_bytes_max = vec![largest; names.len()];
+    let cache = StoreCache::new(store.clone(), names.clone(), item_bytes_max);
     let client = Client::builder(store, names).build().map_err(Failure::configuration)?;
     ControlLoop::builder(client)
         .policy(config.controller.policy.0)
         .mode(config.controller.mode.0)
         .time_scale(config.time_scale())
-        .item_bytes_max(item_bytes_max)
+        .cache(cache.debts_are_paid_elsewhere())
         .reports_from(intake.deltas())
-        .debts_are_paid_elsewhere()
         .name("run")
         .start()
         .map_err(Failure::configuration)

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use robinhood_cache::{Sharing, Store, StoreConfig};
 use robinhood_client::Client;
-use robinhood_control::{ControlError, ControlLoop};
+use robinhood_control::{ControlError, ControlLoop, StoreCache};
 use robinhood_controller::{Mode, PolicyKind};
 use robinhood_load_tester::{Recorder, RecorderConfig, RunClock};
 use robinhood_stats::{BackendId, Bytes, Instant, Nanos};
@@ -226,12 +226,15 @@ impl ColdStack {
         }
         let client =
             client.build().map_err(|error| StackError::Client { stack: stack.clone(), error })?;
+        let item_bytes_max = dataset.ids().map(|id| dataset.item_bytes_max(id)).collect();
+        let names = workload.names().cloned().collect();
+        let cache = StoreCache::new(client.store().clone(), names, item_bytes_max);
         let control = ControlLoop::builder(client.clone())
             .name(&stack)
             .policy(config.kind.policy())
             .mode(config.kind.mode())
             .time_scale(config.time_scale)
-            .item_bytes_max(dataset.ids().map(|id| dataset.item_bytes_max(id)).collect())
+            .cache(cache)
             .clock(move || clock.now())
             .start()
             .map_err(|error| StackError::Control { stack, error })?;
