@@ -161,7 +161,7 @@ fn whole_requests() {
         print(what, || {
             requests(async || {
                 let scope = client.request();
-                client.store().remove(robinhood_cache::PartitionId(3), b"key");
+                client.store().unwrap().remove(robinhood_cache::PartitionId(3), b"key");
                 black_box(scope.get(BackendId(3), "key", value).await).expect("it cannot fail");
                 scope.finish();
             })

@@ -16,6 +16,7 @@ use crate::error::BuildError;
 use crate::flights::{AbandonedFetch, Flights};
 use crate::gauges::{BackendGauges, Gauge};
 use crate::recorders::Recorders;
+use crate::remote::RemoteCache;
 use crate::scope::{RequestScope, ScopeHandle};
 use crate::scope_clock::{Attribution, NameOrder};
 
@@ -30,7 +31,7 @@ pub(crate) struct Backend {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) store: Arc<Store>,
+    pub(crate) cache: Cache,
     /// By id.
     pub(crate) backends: Vec<Backend>,
     ids: HashMap<String, BackendId, foldhash::fast::RandomState>,
@@ -43,6 +44,23 @@ pub(crate) struct Shared {
     epoch: tokio::time::Instant,
 }
 
+/// Where objects are kept.
+#[derive(Debug)]
+pub(crate) enum Cache {
+    Store(Arc<Store>),
+    Remote(Arc<RemoteCache>),
+}
+
+impl Cache {
+    /// How many backends it has room for.
+    fn partitions(&self) -> usize {
+        match self {
+            Self::Store(store) => store.partitions(),
+            Self::Remote(remote) => remote.backends(),
+        }
+    }
+}
+
 /// What an application links to look things up and to report how its requests went. Cheap to clone: clones share
 /// everything.
 #[derive(Clone, Debug)]
@@ -53,7 +71,7 @@ pub struct Client {
 /// Sets up a [`Client`].
 #[derive(Debug)]
 pub struct ClientBuilder {
-    store: Arc<Store>,
+    cache: Cache,
     names: Vec<BackendName>,
     timeout: Nanos,
     timeouts: Vec<(BackendName, Nanos)>,
@@ -136,7 +154,7 @@ impl ClientBuilder {
         let ids = ids.collect();
         let recorders = Recorders::new(&self.names, self.recorder_shards, &self.recorder);
         let shared = Shared {
-            store: self.store,
+            cache: self.cache,
             backends,
             ids,
             order: NameOrder::new(&self.names),
@@ -155,7 +173,7 @@ impl ClientBuilder {
         if given > BackendTable::CAPACITY {
             return Err(BuildError::TooManyBackends { given });
         }
-        let partitions = self.store.partitions();
+        let partitions = self.cache.partitions();
         if given > partitions {
             return Err(BuildError::TooFewPartitions { backends: given, partitions });
         }
@@ -195,10 +213,22 @@ impl Client {
         store: Arc<Store>,
         names: impl IntoIterator<Item = BackendName>,
     ) -> ClientBuilder {
+        Self::with(Cache::Store(store), names)
+    }
+
+    /// Starts to set up a client whose backend number `i` of `names` has the id `i`, and is number `i` of a cache outside of this process.
+    pub fn with_remote(
+        remote: Arc<RemoteCache>,
+        names: impl IntoIterator<Item = BackendName>,
+    ) -> ClientBuilder {
+        Self::with(Cache::Remote(remote), names)
+    }
+
+    fn with(cache: Cache, names: impl IntoIterator<Item = BackendName>) -> ClientBuilder {
         // The standard library seeds its hashers at random.
         let boot_nonce = std::hash::RandomState::new().hash_one(0);
         ClientBuilder {
-            store,
+            cache,
             names: names.into_iter().collect(),
             timeout: Nanos::from_secs(10),
             timeouts: Vec::new(),
@@ -244,9 +274,20 @@ impl Client {
         self.shared.backends.iter().map(|backend| &backend.name)
     }
 
-    /// The cache.
-    pub fn store(&self) -> &Arc<Store> {
-        &self.shared.store
+    /// The cache, if it is in this process.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        match &self.shared.cache {
+            Cache::Store(store) => Some(store),
+            Cache::Remote(_) => None,
+        }
+    }
+
+    /// The cache, if it is outside of this process.
+    pub fn remote(&self) -> Option<&Arc<RemoteCache>> {
+        match &self.shared.cache {
+            Cache::Store(_) => None,
+            Cache::Remote(remote) => Some(remote),
+        }
     }
 
     /// What every backend is busy with for this client now, by id.

@@ -75,6 +75,7 @@ mod gauges;
 mod lookup;
 mod query;
 mod recorders;
+mod remote;
 mod scope;
 mod scope_clock;
 
@@ -82,5 +83,6 @@ pub use client::{Client, ClientBuilder};
 pub use error::{BuildError, QueryError};
 pub use flights::AbandonedFetch;
 pub use gauges::BackendGauges;
+pub use remote::{CacheProtocol, Endpoint, RemoteCache, RemoteFaults};
 pub use scope::{BackendRef, RequestScope, ScopeHandle};
 pub use scope_clock::{Attribution, RequestSummary};

@@ -10,9 +10,10 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use hashbrown::HashMap;
+use robinhood_cache::Store;
 use robinhood_stats::{BackendId, Instant};
 
-use crate::client::Client;
+use crate::client::{Cache, Client};
 use crate::error::FetchFailure;
 use crate::flights::{AbandonedFetch, Claim, FetchResult, Identity, Lead};
 use crate::gauges::FetchTicket;
@@ -46,9 +47,10 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// Looks for all keys in the cache and in flight. `E` is the error that the batch's fetch would return.
+    /// Looks for all keys in a cache in this process and in flight. `E` is the error that the batch's fetch would return.
     pub(crate) fn new<E: 'static>(
         query: &mut Query<'_>,
+        store: &Store,
         keys: &[impl AsRef<[u8]>],
         cacheable: impl Fn(usize) -> bool,
     ) -> Self {
@@ -56,12 +58,31 @@ impl Lookup {
         let mut missing = Vec::new();
         for (index, key) in keys.iter().enumerate() {
             let cacheable = cacheable(index);
-            let cached = if cacheable { query.cached(key.as_ref()) } else { None };
+            let cached = if cacheable { query.cached(store, key.as_ref()) } else { None };
             if cached.is_none() {
                 missing.push((index, cacheable));
             }
             slots.push(cached.map_or(Slot::Fetched(0), Slot::Cached)); // `place` says who fetches it
         }
+        Self::place::<E>(query, keys, slots, missing)
+    }
+
+    /// Of what a cache elsewhere said for the keys at `asked`, which may be cached; the others may not.
+    pub(crate) fn found<E: 'static>(
+        query: &Query<'_>,
+        keys: &[impl AsRef<[u8]>],
+        asked: &[usize],
+        found: Vec<Option<Bytes>>,
+    ) -> Self {
+        let mut slots: Vec<Slot> = keys.iter().map(|_| Slot::Fetched(0)).collect();
+        let mut missing: Vec<(usize, bool)> = (0..keys.len()).map(|index| (index, false)).collect();
+        for (&index, value) in asked.iter().zip(found) {
+            missing[index].1 = true;
+            if let Some(value) = value {
+                slots[index] = Slot::Cached(value);
+            }
+        }
+        missing.retain(|&(index, _)| !matches!(slots[index], Slot::Cached(_)));
         Self::place::<E>(query, keys, slots, missing)
     }
 
@@ -193,8 +214,11 @@ async fn fill<E: Send + Sync + 'static>(
     let partition = shared.backend(in_flight.backend).partition;
     for (key, value) in fills.iter().zip(&values) {
         if let Some(key) = key {
-            // A value that the cache refuses is served all the same; the store counts refusals.
-            let _ = shared.store.insert(partition, key, value);
+            // A value that the cache refuses is served all the same; the cache counts refusals.
+            match &shared.cache {
+                Cache::Store(store) => _ = store.insert(partition, key, value),
+                Cache::Remote(remote) => remote.keep(in_flight.backend, key, value),
+            }
         }
     }
     Ok(values.into())

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use robinhood_blocking::BatchRecord;
+use robinhood_cache::Store;
 use robinhood_stats::{BackendId, BackendName, Instant, Nanos};
 
 use crate::error::QueryError;
 use crate::lookup::Lookup;
+use crate::remote::RemoteCache;
 use crate::scope::ScopeHandle;
 use crate::scope_clock::{QueryEnd, QueryTicket};
 
@@ -38,12 +40,24 @@ impl<'a> Query<'a> {
         Self { scope, backend, issued, queries, hits: 0, ticket, ended: false }
     }
 
-    /// Looks one key up in the cache, and counts it if it is there.
-    pub(crate) fn cached(&mut self, key: &[u8]) -> Option<Bytes> {
+    /// Looks one key up in a cache in this process, and counts it if it is there.
+    pub(crate) fn cached(&mut self, store: &Store, key: &[u8]) -> Option<Bytes> {
         let shared = &self.scope.client.shared;
-        let value = shared.store.get(shared.backend(self.backend).partition, key)?;
+        let value = store.get(shared.backend(self.backend).partition, key)?;
         self.hits += 1;
         Some(value)
+    }
+
+    /// Looks keys up in a cache elsewhere, and counts those that are there.
+    pub(crate) async fn cached_remotely(
+        &mut self,
+        remote: &RemoteCache,
+        keys: &[impl AsRef<[u8]>],
+    ) -> Vec<Option<Bytes>> {
+        let values = remote.get_many(self.backend, keys).await;
+        let hits = values.iter().flatten().count();
+        self.hits += u32::try_from(hits).expect("counted when it was issued");
+        values
     }
 
     /// Ends a batch that the cache answered.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use robinhood_blocking::{Outcome, Weight};
 use robinhood_stats::{BackendId, BackendName, Instant};
 
-use crate::client::Client;
+use crate::client::{Cache, Client};
 use crate::error::QueryError;
 use crate::lookup::{InFlight, Lookup};
 use crate::query::Query;
@@ -125,7 +125,13 @@ impl ScopeHandle {
         E: Send + Sync + 'static,
     {
         let mut query = self.issue(&backend, 1)?;
-        if let Some(value) = query.cached(key.as_ref()) {
+        let cached = match &self.client.shared.cache {
+            Cache::Store(store) => query.cached(store, key.as_ref()),
+            Cache::Remote(remote) => {
+                query.cached_remotely(remote, &[key.as_ref()]).await.pop().flatten()
+            }
+        };
+        if let Some(value) = cached {
             query.hit();
             return Ok(value);
         }
@@ -187,7 +193,16 @@ impl ScopeHandle {
             return Ok(Vec::new());
         }
         let mut query = self.issue(&backend, batch_size(keys.len()))?;
-        let mut lookup = Lookup::new::<E>(&mut query, keys, cacheable);
+        let mut lookup = match &self.client.shared.cache {
+            Cache::Store(store) => Lookup::new::<E>(&mut query, store, keys, cacheable),
+            Cache::Remote(remote) => {
+                let asked: Vec<usize> = (0..keys.len()).filter(|&index| cacheable(index)).collect();
+                drop(cacheable); // it need not be able to go to another thread
+                let of_cache: Vec<&K> = asked.iter().map(|&index| &keys[index]).collect();
+                let found = query.cached_remotely(remote, &of_cache).await;
+                Lookup::found::<E>(&query, keys, &asked, found)
+            }
+        };
         if !lookup.to_fetch().is_empty() {
             let missing = lookup.to_fetch().iter().map(|&index| keys[index].clone()).collect();
             lookup.start(&query, fetch(missing));

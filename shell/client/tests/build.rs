@@ -42,5 +42,5 @@ fn ids_and_partitions_are_in_the_order_of_the_names() {
     assert_eq!(names, ["zebra", "ant"]);
     assert_eq!(client.backend("ant").map(|id| id.0), Some(1));
     assert_eq!(client.backend("bee"), None);
-    assert_eq!(client.store().partitions(), 2);
+    assert_eq!(client.store().unwrap().partitions(), 2);
 }

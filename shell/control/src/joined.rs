@@ -74,7 +74,8 @@ pub(crate) struct Joined {
 
 impl Joined {
     pub(crate) fn new(builder: ControlBuilder) -> Result<Self, ControlError> {
-        let ControlBuilder { client, mut cache, policy, mode, time_scale, .. } = builder;
+        let ControlBuilder { client, cache, policy, mode, time_scale, .. } = builder;
+        let mut cache = cache.ok_or(ControlError::NoCache)?;
         let config =
             CollectorConfig { slots_per_period: SLOTS_PER_PERIOD, ..CollectorConfig::default() };
         let config = config.scaled_down(time_scale);

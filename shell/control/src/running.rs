@@ -16,7 +16,7 @@ use crate::view::{ControlView, RbcView};
 /// Sets up a [`ControlLoop`].
 pub struct ControlBuilder {
     pub(crate) client: Client,
-    pub(crate) cache: Box<dyn ManagedCache>,
+    pub(crate) cache: Option<Box<dyn ManagedCache>>,
     pub(crate) policy: PolicyKind,
     pub(crate) mode: Mode,
     pub(crate) time_scale: f64,
@@ -37,6 +37,9 @@ pub enum ControlError {
     /// The limits of the cache are not those of a partitioned cache with one partition for each backend of the client.
     #[error("the partitions of the cache: {0}; give the store one for each backend of the client")]
     Partitions(#[from] robinhood_controller::AllocationError),
+    /// A client whose cache is elsewhere, and nobody said how to set its limits.
+    #[error("the client has no cache in this process: say which cache the loop controls")]
+    NoCache,
     /// The operating system gives no thread.
     #[error("cannot start the control thread: {0}; raise the limit of threads")]
     Thread(#[from] std::io::Error),
@@ -65,10 +68,10 @@ impl ControlBuilder {
         self
     }
 
-    /// The cache whose limits are moved. Default: the client's own store.
+    /// The cache whose limits are moved. Default: the client's own store; without one it must be given.
     #[must_use]
     pub fn cache(mut self, cache: impl ManagedCache + 'static) -> Self {
-        self.cache = Box::new(cache);
+        self.cache = Some(Box::new(cache));
         self
     }
 
@@ -134,9 +137,12 @@ impl ControlLoop {
     /// Starts to set up a loop for a client and the cache behind it.
     pub fn builder(client: Client) -> ControlBuilder {
         let of_clock = client.clone();
-        let names = client.names().cloned().collect();
+        let own = client.store().map(|store| {
+            let names = client.names().cloned().collect();
+            Box::new(StoreCache::new(store.clone(), names, Vec::new())) as Box<dyn ManagedCache>
+        });
         ControlBuilder {
-            cache: Box::new(StoreCache::new(client.store().clone(), names, Vec::new())),
+            cache: own,
             client,
             policy: PolicyKind::Robinhood,
             mode: Mode::Active,

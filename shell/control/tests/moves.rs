@@ -43,14 +43,14 @@ fn report(client: &Client) {
 }
 
 fn limits(client: &Client) -> [Bytes; 3] {
-    [0, 1, 2].map(|id| client.store().limit(PartitionId(id)))
+    [0, 1, 2].map(|id| client.store().unwrap().limit(PartitionId(id)))
 }
 
 /// Fills the partition that blocks, so that more space would be used, and reports until `is_done` or for 20 s.
 fn work_until(client: &Client, control: &ControlLoop, is_done: impl Fn() -> bool) -> bool {
     let value = [7; 4_000];
     for key in 0..200_u32 {
-        let _ = client.store().insert(PartitionId(2), &key.to_le_bytes(), &value);
+        let _ = client.store().unwrap().insert(PartitionId(2), &key.to_le_bytes(), &value);
     }
     for _ in 0..400 {
         report(client);
@@ -77,7 +77,7 @@ fn what_the_client_counted_is_rbc_and_totals() {
     let view = control.rbc();
     let ratings = view.backends[&names()[2]];
     assert_eq!((view.requests, ratings.share, ratings.queries, ratings.hits), (400, 1.0, 10, 4));
-    assert_eq!(ratings.limit_bytes, Some(client.store().limit(PartitionId(2)).0));
+    assert_eq!(ratings.limit_bytes, Some(client.store().unwrap().limit(PartitionId(2)).0));
     let totals = control.totals();
     assert_eq!((totals[2].queries, totals[2].hits), (10, 4));
     assert_eq!(totals[2].hit_ratio(), Some(0.4));
@@ -90,7 +90,8 @@ fn space_goes_to_the_backend_that_blocks_and_stays_when_the_loop_ends() {
     let client = client(3);
     let start = limits(&client);
     let names = client.names().cloned().collect();
-    let cache = StoreCache::new(client.store().clone(), names, vec![Bytes::from_kib(5); 3]);
+    let cache =
+        StoreCache::new(client.store().unwrap().clone(), names, vec![Bytes::from_kib(5); 3]);
     let control = builder(&client).cache(cache).start().unwrap();
     assert!(work_until(&client, &control, || control.moves().active > Bytes::ZERO));
     drop(control);
