@@ -82,6 +82,7 @@ proptest! {
 }
 
 const A: PartitionId = PartitionId(0);
+const B: PartitionId = PartitionId(1);
 
 /// A ledger of one partition for ten items of one byte, and what an insert into it evicts.
 fn ledger(eviction: Eviction) -> Ledger {
@@ -162,5 +163,55 @@ fn rules_with_marks_bound_the_search_for_an_item_to_evict() {
             ledger.touch(ItemHandle(item));
         }
         assert_eq!(insert(&mut ledger, 10_000), [128], "after 128 that were used");
+    }
+}
+
+/// A store of 16 shards with two full partitions: `A`, of whose items three in five are hot and were read twice, and another.
+fn store_with_hot_items(eviction: Eviction, value: &[u8]) -> (Store, Vec<[u8; 4]>) {
+    let bytes = item_bytes(4, value.len()).0 * u64::from(FULL);
+    let mut config = StoreConfig::new(Bytes(2 * bytes), 2);
+    config.eviction = eviction;
+    let store = Store::new(&config).unwrap();
+    for item in 0..FULL * 6 / 5 {
+        store.insert(A, &item.to_le_bytes(), value).unwrap();
+        store.insert(B, &item.to_le_bytes(), value).unwrap();
+    }
+    // The first fifth and some more made room for the last.
+    let mut hot: Vec<[u8; 4]> =
+        (0..FULL * 6 / 5).filter(|item| item % 5 < 3).map(u32::to_le_bytes).collect();
+    hot.retain(|key| store.get(A, key).is_some() && store.get(A, key).is_some());
+    (store, hot)
+}
+
+/// Items that a partition has room for.
+const FULL: u32 = 16 * 480;
+
+/// Only where more than 128 items in a row were used do SIEVE and S3-FIFO evict one of them, see the test before.
+#[test]
+fn hot_items_that_fit_survive_a_limit_that_falls_by_a_quarter() {
+    for eviction in [Eviction::Lru, Eviction::Sieve, Eviction::S3Fifo] {
+        for value_bytes in [200, 4_096] {
+            let value = vec![7; value_bytes];
+            let (store, hot) = store_with_hot_items(eviction, &value);
+            let limit = store.limit(A);
+            let less = Bytes(limit.0 * 3 / 4);
+            assert!(store.statistics(A).used.0 > limit.0 * 99 / 100, "A is full");
+            store.set_limit(A, less);
+            store.set_limit(B, Bytes(limit.0 * 5 / 4));
+            let mut read = hot.iter().cycle();
+            let mut new = 2 * FULL..;
+            while store.reclaim(64) > Bytes::ZERO {
+                for key in read.by_ref().take(50) {
+                    assert!(store.get(A, key).is_some(), "{eviction:?}, {value_bytes} B");
+                }
+                for item in new.by_ref().take(20) {
+                    store.insert(B, &item.to_le_bytes(), &value).unwrap();
+                }
+            }
+            let lost = hot.iter().filter(|key| store.get(A, *key).is_none()).count();
+            assert_eq!(lost, 0, "{eviction:?}, {value_bytes} B: of {}", hot.len());
+            let used = store.statistics(A).used;
+            assert!(used <= less && used.0 > less.0 * 95 / 100, "{used} of {less}");
+        }
     }
 }

@@ -3,5 +3,6 @@
 mod clients;
 mod commands;
 mod document;
+mod resizes;
 mod soak;
 mod support;
