@@ -30,6 +30,9 @@ pub(crate) trait Victims {
     /// The bytes of the list's items.
     fn list_bytes(&self, list: ListId) -> u64;
 
+    /// Told before so many items, about, are evicted from the list one after the other: a chance to have their memory fetched all at once.
+    fn prepare(&self, _list: ListId, _items: usize) {}
+
     /// Evicts the item of the list that has to go first. Gives its bytes and what became of them; `None` when the list is empty.
     fn evict(&mut self, list: ListId) -> Option<(u64, Memory)>;
 }
@@ -163,6 +166,7 @@ pub(crate) fn reclaim_batch(
     };
     let (debt, used) = (accounts.debt(debtor), accounts.used(debtor).max(1));
     let share = u128::from(debt) * u128::from(victims.list_bytes(debtor)) / u128::from(used);
+    victims.prepare(debtor, items_max);
     evict_while_in_debt(victims, accounts, debtor, items_max, share.max(1))
 }
 

@@ -186,7 +186,7 @@ impl Store {
             };
             drop(shard);
             let InsertError::Refused { bytes, .. } = error else { break Err(error) };
-            if !self.evict_elsewhere(partition, bytes, &mut call) {
+            if !self.evict_elsewhere(&identity, bytes, &mut call) {
                 break Err(error);
             }
         };
@@ -222,10 +222,12 @@ impl Store {
         Moment { now_s, generation: self.generation.load(Ordering::Acquire) }
     }
 
-    /// Evicts one item for an insert whose own shard has none left of its partition: the first that a shard has. One lock at a
-    /// time. False when no shard has one, or the insert's evictions are used up.
-    fn evict_elsewhere(&self, partition: PartitionId, bytes: u64, call: &mut Call<'_, '_>) -> bool {
-        self.shards_in_turn().any(|shard| lock(shard).evict_for_other_shard(partition, bytes, call))
+    /// Evicts one item for an insert whose own shard has none left of its partition, but perhaps the one that it is to replace: the first that
+    /// another shard has. One lock at a time. False when no shard has one, or the insert's evictions are used up.
+    fn evict_elsewhere(&self, of: &Identity<'_>, bytes: u64, call: &mut Call<'_, '_>) -> bool {
+        let own = self.shard(of.hash);
+        let mut others = self.shards_in_turn().filter(|shard| !std::ptr::eq(*shard, own));
+        others.any(|shard| lock(shard).evict_for_other_shard(of.partition, bytes, call))
     }
 
     /// Every shard once, for evictions that no key asks for. Each walk starts one further; walks at the same time do not
@@ -311,9 +313,14 @@ impl Store {
 
     #[inline]
     fn lock(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        lock(self.shard(hash))
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Padded {
         // The highest bits choose the shard; the index uses others.
         let shard = ((hash >> 32) * self.shards.len() as u64) >> 32;
-        lock(&self.shards[shard as usize])
+        &self.shards[shard as usize]
     }
 
     #[inline]

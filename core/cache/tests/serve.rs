@@ -314,6 +314,66 @@ fn an_update_finds_room_in_other_shards() {
 }
 
 #[test]
+fn a_value_that_is_added_to_finds_room_in_other_shards_and_is_there_all_the_time() {
+    let mut config = StoreConfig::new(Bytes(100_000), 1);
+    (config.shards, config.attributes) = (8, true);
+    let store = Store::new(&config).unwrap();
+    for key in 0..200_u32 {
+        let (this, before) = (key.to_le_bytes(), vec![key as u8; 30_000]);
+        store.insert(P, &this, &before).unwrap();
+        let held = key.is_multiple_of(3).then(|| store.get(P, &this).unwrap());
+        for (turn, part) in [vec![1; 12_000], vec![2; 12_000]].iter().enumerate() {
+            let updated = store.update(P, &this, 1, |present| {
+                let present = present.expect("it waits where it is").value();
+                assert!(present.len() == 30_000 + turn * 12_000 && present.ends_with(&before));
+                put(Parts::BeforePresent(part), PLAIN)
+            });
+            assert_eq!(updated.unwrap().outcome, Outcome::Stored);
+        }
+        assert_eq!(store.get(P, &this).unwrap().len(), 54_000);
+        assert!(held.is_none_or(|held| held == before));
+        assert!(store.used_total() <= store.budget());
+        store.reclaim(1); // books what `held` was
+    }
+}
+
+#[test]
+fn a_value_that_finds_no_room_to_be_added_to_stays_as_it_was() {
+    const OTHER: PartitionId = PartitionId(1);
+    let mut config = StoreConfig::new(Bytes(100_000), 2);
+    (config.shards, config.attributes) = (1, true);
+    let store = Store::new(&config).unwrap();
+    store.set_limit(OTHER, Bytes(100_000)); // more than there is, so that it can be full without a debt
+    for bytes in [500, 20_000] {
+        let (value, attributes) = (vec![7; bytes], Attributes { flags: 5, ..PLAIN });
+        store.update(P, b"key", 1, |_| put(Parts::Whole(&value), attributes)).unwrap();
+        let room = store.budget().0 - store.used_total().0;
+        store.insert(OTHER, b"other", &vec![0; room as usize - 200]).unwrap();
+        let (before, used) = (store.read(P, b"key", 1, Touch::Leave, item), store.used_total());
+        for held in [None, store.get(P, b"key")] {
+            for (part, too_large) in [(vec![1; 5_000], false), (vec![1; 60_000], true)] {
+                let refused =
+                    store.update(P, b"key", 1, |_| put(Parts::AfterPresent(&part), PLAIN));
+                let error = refused.unwrap_err();
+                assert_eq!(matches!(error, InsertError::TooLarge { .. }), too_large, "{error}");
+                let mut after = store.read(P, b"key", 1, Touch::Leave, item);
+                after.as_mut().unwrap().fetched = false;
+                assert_eq!((after, store.used_total()), (before.clone(), used));
+            }
+            drop(held);
+        }
+        // Marks change without room.
+        let marked = Attributes { stale: true, ..attributes };
+        store.update(P, b"key", 1, |_| put(Parts::AfterPresent(b""), marked)).unwrap();
+        let view = store.read(P, b"key", 1, Touch::Leave, item).unwrap();
+        assert!(view.attributes == marked && view.version > before.unwrap().version);
+        assert_eq!((view.value, store.used_total()), (value, used));
+        store.remove(OTHER, b"other");
+    }
+    assert_eq!(store.statistics(P).refused, 8);
+}
+
+#[test]
 fn the_age_of_the_coldest_item_is_known() {
     let store = store(2);
     assert_eq!(store.statistics(P).age_of_coldest_s, None);

@@ -1,7 +1,7 @@
 //! Moving a hundredth of a full cache from one backend to another under load: this server, memcached and Redis.
 //!
-//! `cargo run --release -p robinhood-cache-server --example resize -- [GIBIBYTES] [MOVES]`; prints a table in Markdown, and the course of one
-//! move of each as lines of CSV on standard error. memcached and redis-server are left out when they are not there.
+//! `cargo run --release -p robinhood-cache-server --example resize -- [GIBIBYTES] [MOVES] [BYTES,...] [SERVER,...]`; prints a table in Markdown.
+//! memcached and redis-server are left out when they are not there.
 //!
 //! This server has 20 partitions of a twentieth each, all full; in each move another of them gives a hundredth of the whole to the last one.
 //! memcached and Redis have no partitions: the instance of one backend, of the same size, gives the same bytes (`cache_memlimit` and
@@ -90,16 +90,26 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let gibibytes: u64 = args.next().map_or(4, |text| text.parse().expect("gibibytes"));
     let moves: usize = args.next().map_or(38, |text| text.parse().expect("a number of moves"));
+    let sizes = args.next().unwrap_or_else(|| "4096,200".to_owned());
+    let servers = args.next().unwrap_or_else(|| "robinhood,memcached,redis".to_owned());
+    let is_wanted = |server: &str| servers.split(',').any(|one| one == server);
     println!(
         "| items | server | moves | freed after, ms | P99 of reads, times before | P99.9, times before | longest read during / before, us | hot keys lost of 2,000 |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for value_bytes in [4_096, 200] {
-        row(&mut Ours::start(gibibytes << 30, value_bytes), value_bytes, moves);
-        if let Some(mut memcached) = Memcached::start((gibibytes << 30) / 20, value_bytes) {
+    for value_bytes in sizes.split(',').map(|text| text.parse().expect("bytes of a value")) {
+        if is_wanted("robinhood") {
+            row(&mut Ours::start(gibibytes << 30, value_bytes), value_bytes, moves);
+        }
+        let instance = (gibibytes << 30) / 20;
+        if is_wanted("memcached")
+            && let Some(mut memcached) = Memcached::start(instance, value_bytes)
+        {
             row(&mut memcached, value_bytes, moves);
         }
-        if let Some(mut redis) = Redis::start((gibibytes << 30) / 20, value_bytes) {
+        if is_wanted("redis")
+            && let Some(mut redis) = Redis::start(instance, value_bytes)
+        {
             row(&mut redis, value_bytes, moves);
         }
     }

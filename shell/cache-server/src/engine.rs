@@ -253,7 +253,7 @@ impl Engine {
             }
         });
         if matches!(updated, Err(InsertError::Refused { .. })) {
-            updated = self.make_room(partition, key, setting, expires_s);
+            updated = self.make_room(partition, key, setting, expires_s, &mut reply);
         }
         if let Verb::Cas(_) = setting.verb {
             let count = match reply {
@@ -270,19 +270,28 @@ impl Engine {
     }
 
     /// Stores a value that needs the room of more items than one change may evict, in several: each evicts some, and others are served in
-    /// between. The value that was there is gone; when another comes meanwhile it stays.
+    /// between. A value that it was to replace is gone, and when another comes meanwhile that stays; one that it is added to stays until there is room,
+    /// and is judged again for the `reply`.
     pub(crate) fn make_room(
         &self,
         partition: PartitionId,
         key: &[u8],
         setting: &Setting<'_>,
         expires_s: Option<u32>,
+        reply: &mut &'static [u8],
     ) -> Result<Updated, InsertError> {
         let mut tries = 0;
         loop {
             let updated = self.store().update(partition, key, self.now_s(), |present| {
                 match (setting.verb, present) {
-                    (Verb::Append | Verb::Prepend, _) | (_, Some(_)) => Update::Keep,
+                    (Verb::Append | Verb::Prepend, _) => {
+                        *reply = setting.judge(present, self.limits.value_bytes_max);
+                        match *reply {
+                            reply::STORED => setting.update(present, expires_s),
+                            _ => Update::Keep,
+                        }
+                    }
+                    (_, Some(_)) => Update::Keep,
                     (_, None) => setting.update(None, expires_s),
                 }
             });

@@ -20,7 +20,7 @@ use crate::server::Shared;
 /// The housekeeper's usual step, and the precision of the clock.
 const HOUSEKEEPING_STEP: Duration = Duration::from_millis(100);
 /// Evictions under one lock while partitions are in debt: some microseconds, which is what a command can be kept waiting.
-const EVICTIONS_PER_LOCK: usize = 8;
+const EVICTIONS_PER_LOCK: usize = 16;
 /// Locks that are taken before the housekeeper looks at the clock again.
 const LOCKS_PER_STEP: usize = 256;
 /// Items that one step looks at for having expired: at least, and at most.

@@ -201,9 +201,11 @@ impl Engine {
                 _ => Update::Keep,
             }
         });
-        let is_plain = !late && command.new_version.is_none();
+        let adds_to_version =
+            command.version.is_some() && matches!(verb, Verb::Append | Verb::Prepend);
+        let is_plain = !late && command.new_version.is_none() && !adds_to_version;
         if matches!(updated, Err(InsertError::Refused { .. })) && is_plain {
-            updated = self.make_room(partition, key, &setting, expires_s);
+            updated = self.make_room(partition, key, &setting, expires_s, &mut judged);
         }
         let status = match judged {
             reply::STORED => Status::Done,

@@ -52,8 +52,7 @@ impl<'v> Setting<'v> {
         value_bytes_max: usize,
     ) -> &'static [u8] {
         match (accepted, present, self.verb) {
-            (true, None, Verb::Append | Verb::Prepend) => reply::OUT_OF_MEMORY,
-            (true, None, _) => reply::STORED,
+            (true, None, Verb::Set | Verb::Add | Verb::Replace | Verb::Cas(_)) => reply::STORED,
             _ => self.judge(present, value_bytes_max),
         }
     }

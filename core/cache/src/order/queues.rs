@@ -153,6 +153,17 @@ impl Queues {
         }
     }
 
+    /// Where the search for the next item to evict begins; those in front of it may come next.
+    pub(crate) fn next_victim(&self, list: ListId) -> Option<u32> {
+        match self.eviction {
+            Eviction::Lru => self.rings.last(list.index()),
+            Eviction::Sieve => {
+                self.lists[list.index()].hand.or_else(|| self.rings.last(list.index()))
+            }
+            Eviction::S3Fifo => self.last_of_queues(list),
+        }
+    }
+
     fn sieve(&mut self, nodes: &mut impl Nodes, list: ListId) -> Option<u32> {
         let last = self.rings.last(list.index())?;
         let mut at = self.lists[list.index()].hand.unwrap_or(last);

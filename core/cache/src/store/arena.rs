@@ -144,6 +144,12 @@ impl Arena {
         self.pages[page_of(handle)].prefetch_item(block_of(handle));
     }
 
+    /// Has the processor fetch the front of the item's block, without waiting for it.
+    #[inline]
+    pub(crate) fn prefetch_header(&self, handle: u32) {
+        self.pages[page_of(handle)].prefetch_header(block_of(handle));
+    }
+
     /// Has the processor fetch what moving the item in its list will write, without waiting for it.
     #[inline]
     pub(crate) fn prefetch_neighbours(&self, handle: u32) {

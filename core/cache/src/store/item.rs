@@ -154,6 +154,11 @@ impl<'a> ItemView<'a> {
 }
 
 impl Parts<'_> {
+    /// Whether the value stays as it is.
+    pub(super) const fn is_present_alone(&self) -> bool {
+        matches!(self, Self::BeforePresent(b"") | Self::AfterPresent(b""))
+    }
+
     /// The length of the new value where the present one has `present_bytes`.
     pub(super) const fn bytes(&self, present_bytes: usize) -> usize {
         match self {

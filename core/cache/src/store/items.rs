@@ -11,9 +11,9 @@ use super::block::{self, Block, Extra, Fields, state};
 use super::index::Index;
 use super::item::{Attributes, ItemView, Parts};
 use super::shape::{self, Shape};
-use crate::PartitionId;
 use crate::accounts::{Layout, ListId};
-use crate::order::{Eviction, Queues, Removed, Tallies};
+use crate::order::{Eviction, Nodes, Queues, Removed, Tallies, item};
+use crate::{PartitionId, RECLAIM_BATCH_ITEMS};
 
 /// What an item is known by, and its hash.
 #[derive(Clone, Copy, Debug)]
@@ -175,6 +175,25 @@ impl Items {
         Some(handle)
     }
 
+    /// Has the processor fetch what evicting the next `items` of the list, at most [`RECLAIM_BATCH_ITEMS`], will read and write. One eviction waits
+    /// for memory four times, item and place in the index at random places; here only the links of the list wait for each other.
+    pub(crate) fn prefetch_victims(&self, list: ListId, items: usize) {
+        let mut victims = [0; RECLAIM_BATCH_ITEMS];
+        let (mut next, mut count) = (self.queues.next_victim(list), 0);
+        for victim in victims.iter_mut().take(items) {
+            let Some(handle) = next else { break };
+            self.arena.prefetch_header(handle);
+            next = item(self.arena.links(handle).prev);
+            *victim = handle;
+            count += 1;
+        }
+        // Nothing here depends on the look-up before, so that they wait for memory together.
+        for &victim in &victims[..count] {
+            let found = self.index.find(self.arena.block(victim).hash(), |other| other == victim);
+            assert!(found.is_some(), "an item that is held is in the index");
+        }
+    }
+
     /// Takes an item out of index, order and counts. Its block stays until [`Self::discard`].
     pub(crate) fn detach(&mut self, handle: u32) -> Removed {
         let Self { arena, queues, index, .. } = self;
@@ -237,7 +256,8 @@ impl Items {
         handle
     }
 
-    fn attach(&mut self, handle: u32, partition: PartitionId) {
+    /// Adds an item whose block is written, or was detached, to index, order and counts.
+    pub(crate) fn attach(&mut self, handle: u32, partition: PartitionId) {
         let Self { arena, queues, index, .. } = self;
         let (hash, generation) = (arena.block(handle).hash(), arena.block(handle).generation());
         index.insert(hash, handle, |other| arena.block(other).hash());
@@ -290,12 +310,17 @@ impl Items {
         }
         self.write_value(handle, key_bytes, value, Some(handle));
         self.arena.block_mut(handle).set_value_bytes(value_bytes);
+        self.renew(handle, label);
+        true
+    }
+
+    /// Makes an item count as set now.
+    pub(crate) fn renew(&mut self, handle: u32, label: &Label) {
         self.generations[usize::from(self.block(handle).generation())] -= 1;
         self.generations[usize::from(label.generation)] += 1;
         self.relabel(handle, label);
         let list = self.layout.list_of(self.block(handle).partition());
         self.queues.touch(&mut self.arena, list, handle);
-        true
     }
 
     /// Sets all that an item has beside key and value. It then counts as not read.

@@ -160,6 +160,14 @@ impl Page {
         }
     }
 
+    /// Has the processor fetch the front of a block.
+    #[inline]
+    pub(crate) fn prefetch_header(&self, block: u32) {
+        if let Some(bytes) = &self.bytes {
+            prefetch_index(bytes.as_slice(), self.start(block));
+        }
+    }
+
     /// Has the processor fetch the links of a block.
     #[inline]
     pub(crate) fn prefetch_links(&self, block: u32) {

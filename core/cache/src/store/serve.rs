@@ -39,10 +39,11 @@ impl Store {
     /// expired) and says what becomes of it.
     ///
     /// `decide` is called again when memory had to be found elsewhere: a value too large for a block was copied meanwhile, or items of other shards had
-    /// to go; in the second case the present item is gone by then. Does not count as hit or miss.
+    /// to go; in the second case an item that gets a [`Parts::Whole`] is gone by then. Does not count as hit or miss.
     ///
     /// # Errors
-    /// When there is no room by the rules of [`InsertError`]. The store then holds nothing under this key.
+    /// When there is no room by the rules of [`InsertError`]. The store then holds nothing under this key if the value was a [`Parts::Whole`]; else the
+    /// present item stays as it is.
     ///
     /// # Panics
     /// When attributes other than `stale` and `win_sent` are given to a store without attributes, and when a [`Parts::Small`] is longer than its
@@ -71,7 +72,7 @@ impl Store {
                     call.blob = Some((value, items::blob(key, Parts::Whole(value), &[])));
                 }
                 Progress::NeedsRoom(bytes) => {
-                    if !self.evict_elsewhere(partition, bytes, &mut call) {
+                    if !self.evict_elsewhere(&identity, bytes, &mut call) {
                         break Err(call.effort.refused(bytes));
                     }
                 }

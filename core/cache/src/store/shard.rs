@@ -66,6 +66,10 @@ impl Victims for Evicting<'_> {
         self.shard.items.tallies.list_bytes(self.layout(), list)
     }
 
+    fn prepare(&self, list: ListId, items: usize) {
+        self.shard.items.prefetch_victims(list, items);
+    }
+
     fn evict(&mut self, list: ListId) -> Option<(u64, Memory)> {
         let handle = self.shard.items.victim(list)?;
         let item = self.shard.items.detach(handle);

@@ -135,6 +135,36 @@ fn a_large_value_finds_room_among_small_ones() {
 }
 
 #[test]
+fn a_value_that_is_added_to_stays_when_all_others_have_to_go() {
+    let known = vec!["a".parse().unwrap()];
+    let partitioning = Partitioning::Prefix { separator: b':', known, created_max: 0 };
+    let (server, address) =
+        start(&robinhood_cache_server::CacheServerConfig { partitioning, ..config() });
+    server.handle().set_limit("a", Bytes::from_kib(700)).unwrap();
+    let mut client = Client::connect(address);
+    let (value, part) = ("v".repeat(300_000), "p".repeat(50_000));
+    for number in 0..20 {
+        client.ask(&format!("set a:{number} 0 0 300000\r\n{value}\r\n"), "STORED\r\n");
+        client.ask(&format!("append a:{number} 0 0 50000\r\n{part}\r\n"), "STORED\r\n");
+        client.ask(&format!("ms a:{number} 50000 MP\r\n{part}\r\n"), "HD\r\n");
+        client.ask(&format!("md a:{number} I\r\n"), "HD\r\n");
+        client.ask(
+            &format!("mg a:{number} v\r\n"),
+            &format!("VA 400000 X W\r\n{part}{value}{part}\r\n"),
+        );
+        client.ask(&format!("append a:{number} 0 0 300000\r\n{value}\r\n"), "STORED\r\n");
+        client.ask(
+            &format!("append a:{number} 0 0 50000\r\n{part}\r\n"),
+            "SERVER_ERROR object too large for cache\r\n",
+        );
+        client.ask(
+            &format!("get a:{number}\r\n"),
+            &format!("VALUE a:{number} 0 700000\r\n{part}{value}{part}{value}\r\nEND\r\n"),
+        );
+    }
+}
+
+#[test]
 fn a_long_list_of_keys_is_answered_as_the_client_fetches_it() {
     let (server, address) = start(&config());
     let mut client = Client::connect(address);
