@@ -11,6 +11,7 @@ use crate::Findings;
 /// One shell may import another only where it is a library for it: (importing, imported).
 const SHELL_LIBRARIES: &[(&str, &str)] = &[
     ("robinhood-control", "robinhood-client"),
+    ("robinhood-testbed", "robinhood-cache-server"),
     ("robinhood-testbed", "robinhood-client"),
     ("robinhood-testbed", "robinhood-control"),
     ("robinhood-testbed", "robinhood-load-tester"),

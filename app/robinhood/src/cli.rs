@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use robinhood_controller::PolicyKind;
 use robinhood_dashboard::DEFAULT_PORT;
 use robinhood_stats::{Bytes, Nanos, Rate};
+use robinhood_testbed::CacheKind;
 
 use robinhood_workload::presets::Scale;
 
@@ -69,6 +70,7 @@ Examples:
   robinhood demo                                two minutes, a live view, a table at the end
   robinhood demo --seed 3 --json demo.json --html demo.html
   robinhood demo --policy shared                control: both stacks are the same
+  robinhood demo --cache server                 the caches are servers
   robinhood demo --advise                       decisions are recorded, nothing moves
   robinhood demo --trace requests.jsonl         your own requests, as JSON lines or binary";
 
@@ -88,6 +90,9 @@ pub(crate) struct DemoArgs {
         help = "Cache of each stack, with unit, as in 24MiB [default: the preset's]"
     )]
     pub(crate) budget: Option<Bytes>,
+    /// What holds the objects of each stack: process (the store of the client library) or server (our cache server, over memcached's protocol)
+    #[arg(long, default_value_t, value_name = "KIND")]
+    pub(crate) cache: CacheKind,
     /// Policy of the second stack: robinhood, fair, lama, equal, static (keeps the equal split of the start) or shared
     #[arg(long, default_value = "robinhood", value_name = "POLICY")]
     pub(crate) policy: PolicyKind,

@@ -60,6 +60,9 @@ pub trait ManagedCache: Send {
 /// A [`Store`] in this process, or behind a server in this process.
 pub struct StoreCache {
     store: Arc<Store>,
+    /// Where the partitions begin.
+    first: u16,
+    budget: Bytes,
     names: Vec<BackendName>,
     item_bytes_max: Vec<Bytes>,
     pays_debts: bool,
@@ -70,7 +73,15 @@ impl StoreCache {
     /// missing it is not known.
     pub fn new(store: Arc<Store>, names: Vec<BackendName>, mut item_bytes_max: Vec<Bytes>) -> Self {
         item_bytes_max.resize(names.len(), Bytes::ZERO);
-        Self { store, names, item_bytes_max, pays_debts: true }
+        Self { budget: store.budget(), store, first: 0, names, item_bytes_max, pays_debts: true }
+    }
+
+    /// The partitions begin with this one; what those before it may hold is not moved.
+    #[must_use]
+    pub fn from_partition(mut self, first: PartitionId) -> Self {
+        self.first = first.0;
+        self.budget = self.limits().into_iter().sum();
+        self
     }
 
     /// Leaves it to somebody else to evict what is above a limit: to the housekeeper of a server, which gives way to its workers.
@@ -99,11 +110,11 @@ impl ManagedCache for StoreCache {
     }
 
     fn budget(&self) -> Bytes {
-        self.store.budget()
+        self.budget
     }
 
     fn limits(&self) -> Vec<Bytes> {
-        (0..).zip(&self.names).map(|(id, _)| self.store.limit(PartitionId(id))).collect()
+        (self.first..).zip(&self.names).map(|(id, _)| self.store.limit(PartitionId(id))).collect()
     }
 
     fn read(&mut self) -> Reading {
@@ -119,11 +130,13 @@ impl ManagedCache for StoreCache {
                 item_bytes_max,
             }
         };
-        Reading::Current((0..).zip(&self.names).zip(&self.item_bytes_max).map(usage).collect())
+        Reading::Current(
+            (self.first..).zip(&self.names).zip(&self.item_bytes_max).map(usage).collect(),
+        )
     }
 
     fn set_limit(&mut self, partition: usize, limit: Bytes) {
         let id = u16::try_from(partition).expect("a partition of the store");
-        self.store.set_limit(PartitionId(id), limit);
+        self.store.set_limit(PartitionId(self.first + id), limit);
     }
 }

@@ -70,8 +70,8 @@ impl ControlBuilder {
 
     /// The cache whose limits are moved. Default: the client's own store; without one it must be given.
     #[must_use]
-    pub fn cache(mut self, cache: impl ManagedCache + 'static) -> Self {
-        self.cache = Some(Box::new(cache));
+    pub fn cache(mut self, cache: Box<dyn ManagedCache>) -> Self {
+        self.cache = Some(cache);
         self
     }
 

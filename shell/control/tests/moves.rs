@@ -92,7 +92,7 @@ fn space_goes_to_the_backend_that_blocks_and_stays_when_the_loop_ends() {
     let names = client.names().cloned().collect();
     let cache =
         StoreCache::new(client.store().unwrap().clone(), names, vec![Bytes::from_kib(5); 3]);
-    let control = builder(&client).cache(cache).start().unwrap();
+    let control = builder(&client).cache(Box::new(cache)).start().unwrap();
     assert!(work_until(&client, &control, || control.moves().active > Bytes::ZERO));
     drop(control);
     let end = limits(&client);

@@ -180,8 +180,10 @@ export class Table {
       say(cell.text, text ? text(backend) : percent(value, digits));
       if (!cell.bar) return;
       cell.bar.style.width = `${Math.min((value ?? 0) * 100, 100)}%`;
+      if (of !== COLUMNS[2].of) return;
       const limit = backend.limit_bytes === null ? "" : ` of ${bytes(backend.limit_bytes)} allowed`;
-      if (of === COLUMNS[2].of) cell.node.title = `${bytes(backend.used_bytes)} used${limit}`;
+      const used = backend.used_bytes === null ? "nobody can say how much is" : bytes(backend.used_bytes);
+      cell.node.title = `${used} used${limit}`;
     });
     return row.node;
   }

@@ -137,8 +137,8 @@ pub struct Backend {
     pub cache_share: f64,
     /// Bytes that its partition may hold; `None` in a shared cache.
     pub limit_bytes: Option<u64>,
-    /// Bytes that the cache holds for it.
-    pub used_bytes: u64,
+    /// Bytes that the cache holds for it; `None` where nobody can say.
+    pub used_bytes: Option<u64>,
     /// Share of its queries that the cache answered lately; `None` without queries.
     pub hit_ratio: Option<f64>,
     /// Queries without an end so far.

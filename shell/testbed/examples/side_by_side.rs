@@ -5,7 +5,7 @@
 
 use robinhood_controller::{Mode, PolicyKind};
 use robinhood_stats::{Nanos, Rate};
-use robinhood_testbed::{Experiment, ExperimentConfig, Source, StackKind};
+use robinhood_testbed::{CacheKind, Experiment, ExperimentConfig, Source, StackKind};
 use robinhood_workload::{TraceSpeed, presets};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ("shared".to_owned(), kind(PolicyKind::Shared)),
             ("other".to_owned(), kind(policy)),
         ],
+        cache: CacheKind::Process,
         budget: None,
         time_scale: 10.0,
     };

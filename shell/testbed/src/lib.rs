@@ -32,7 +32,7 @@ pub use limit::{BatchId, ResourceLimit, ServiceLimit};
 pub use robinhood_control::{BackendTotals, ControlView};
 pub use robinhood_load_tester::RunClock;
 pub use stack::{
-    AppServer, BackendView, ColdStack, Handled, QueryCounts, RequestEnd, SloPoint, Stack,
-    StackConfig, StackError, StackKind, StackView,
+    AppServer, BackendView, CacheKind, ColdStack, Handled, QueryCounts, RequestEnd, ServersError,
+    SloPoint, Stack, StackConfig, StackError, StackKind, StackView,
 };
 pub use work::{Catalogue, Work, WorkError};

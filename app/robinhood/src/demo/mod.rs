@@ -125,6 +125,7 @@ fn config(args: &DemoArgs) -> Result<ExperimentConfig, Failure> {
             (REFERENCE.to_owned(), StackKind::Shared),
             (second.to_owned(), StackKind::of(args.policy, mode)),
         ],
+        cache: args.cache,
         budget: args.budget,
         time_scale: (TIME_SCALE * TIME_SCALE_SECONDS / measured.as_secs_f64())
             .clamp(TIME_SCALE, TIME_SCALE_MAX),
@@ -241,7 +242,7 @@ pub(crate) fn failure(error: ExperimentError) -> Failure {
     match error {
         ExperimentError::Stack(
             StackError::BudgetBelowFloors { .. }
-            | StackError::Store { .. }
+            | StackError::Cache { .. }
             | StackError::Control { .. },
         ) => Failure::configuration(error),
         _ => Failure::failed(error),

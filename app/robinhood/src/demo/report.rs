@@ -88,7 +88,7 @@ pub(crate) fn backends(stacks: &[(&str, &StackSummary); 2]) -> Table {
             let backend = &stack.backends[name];
             [
                 percent(backend.hit_ratio),
-                backend.used.to_string(),
+                backend.used.map_or("-".into(), |used| used.to_string()),
                 percent(Some(backend.utilisation)),
             ]
         });

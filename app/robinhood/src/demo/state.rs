@@ -45,7 +45,9 @@ fn status(view: &ExperimentView) -> String {
 
 fn stack(view: &StackView, violation_ratio: Option<f64>) -> Stack {
     let is_shared = view.control.is_none() && view.policy == "shared";
-    let bytes = |backend: &BackendView| if is_shared { backend.used } else { backend.limit };
+    let bytes = |backend: &BackendView| {
+        if is_shared { backend.used.unwrap_or_default() } else { backend.limit }
+    };
     let whole: f64 = view.backends.iter().map(|backend| bytes(backend).as_f64()).sum();
     let share = |part: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let control = view
@@ -58,7 +60,7 @@ fn stack(view: &StackView, violation_ratio: Option<f64>) -> Stack {
         rbc_share: backend.rbc_share,
         cache_share: share(bytes(backend).as_f64()),
         limit_bytes: (!is_shared).then_some(backend.limit.0),
-        used_bytes: backend.used.0,
+        used_bytes: backend.used.map(|used| used.0),
         hit_ratio: backend.hit_ratio,
         in_flight: backend.in_flight,
         oldest_ms: backend.oldest.map(|age| age.as_millis_f64()),

@@ -102,7 +102,7 @@ fn control(
         .policy(config.controller.policy.0)
         .mode(config.controller.mode.0)
         .time_scale(config.time_scale())
-        .cache(cache.debts_are_paid_elsewhere())
+        .cache(Box::new(cache.debts_are_paid_elsewhere()))
         .reports_from(intake.deltas())
         .name("run")
         .start()

@@ -115,7 +115,7 @@ impl Watched {
                     rbc_share: rbc.backends.get(name).map_or(0.0, |seen| seen.share),
                     cache_share: held.limit.0 as f64 / whole.max(1) as f64,
                     limit_bytes: Some(held.limit.0),
-                    used_bytes: held.used.0,
+                    used_bytes: Some(held.used.0),
                     hit_ratio: course.looked_up.get(id).and_then(|&(_, ratio)| ratio),
                     in_flight: 0,
                     oldest_ms: None,

@@ -106,7 +106,7 @@ impl Synthetic {
             rbc_share: weights(rbc_weight, now) * 0.98,
             cache_share,
             limit_bytes: (place == 1).then_some(limit),
-            used_bytes: limit - limit / 50,
+            used_bytes: Some(limit - limit / 50),
             hit_ratio: Some((0.35 + 0.6 * hash(index)).min(0.97) - 0.1 * dip(index, now)),
             in_flight: (hash(index) * 9.0 + dip(index, now) * 20.0) as u64,
             oldest_ms: Some(4.0 + dip(index, now) * 80.0),

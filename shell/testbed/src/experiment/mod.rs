@@ -29,7 +29,7 @@ pub use summary::{
 
 use crate::check::MachineCheck;
 use crate::dataset::Dataset;
-use crate::stack::{ColdStack, Stack, StackConfig, StackError, StackKind, StackView};
+use crate::stack::{CacheKind, ColdStack, Stack, StackConfig, StackError, StackKind, StackView};
 use source::Arrivals;
 pub(crate) use source::Prepared;
 
@@ -51,6 +51,8 @@ pub struct ExperimentConfig {
     /// Name and kind of each stack, with different names. The first sets the objective: 1.5 times its median P99 of the
     /// calm first third.
     pub stacks: Vec<(String, StackKind)>,
+    /// What holds the objects of each stack.
+    pub cache: CacheKind,
     /// Bytes of each stack's cache; `None`: what the workload says.
     pub budget: Option<Bytes>,
     /// All times of the paper (control period 5 s, SLO window 60 s, SLO step 5 s) are divided by this, 1 to 100.
@@ -117,6 +119,7 @@ struct Live {
 pub struct Experiment {
     seed: u64,
     time_scale: f64,
+    cache: CacheKind,
     budget: Bytes,
     duration: Nanos,
     skipped: u64,
@@ -138,7 +141,7 @@ impl Experiment {
         config: ExperimentConfig,
         progress: &mut dyn FnMut(Phase),
     ) -> Result<Self, ExperimentError> {
-        let ExperimentConfig { source, seed, stacks, budget, time_scale } = config;
+        let ExperimentConfig { source, seed, stacks, cache, budget, time_scale } = config;
         if !(1.0..=100.0).contains(&time_scale) {
             return Err(ExperimentError::TimeScale(time_scale));
         }
@@ -152,7 +155,8 @@ impl Experiment {
             source.prepare(seed)?;
         let budget = budget.unwrap_or(dataset.workload().cache_per_server);
         let cold = |(name, kind)| {
-            let config = StackConfig { name, kind, budget, time_scale, queue_max: QUEUE_MAX };
+            let config =
+                StackConfig { name, kind, cache, budget, time_scale, queue_max: QUEUE_MAX };
             ColdStack::new(config, dataset.clone())
         };
         let stacks = stacks.into_iter().map(cold).collect::<Result<Vec<_>, _>>()?;
@@ -167,6 +171,7 @@ impl Experiment {
         Ok(Self {
             seed,
             time_scale,
+            cache,
             budget,
             duration,
             skipped,
@@ -193,7 +198,7 @@ impl Experiment {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.check.processors.clamp(2, 4))
             .thread_name("application")
-            .enable_time()
+            .enable_all()
             .build()
             .map_err(threads("the application servers"))?;
         let clock = RunClock::start();
@@ -317,6 +322,7 @@ impl Experiment {
                 duration: self.duration,
                 time_scale: self.time_scale,
                 interrupted: pacing.stopped,
+                cache: self.cache,
                 budget: self.budget,
                 smallest_catalogue: catalogue,
                 smallest_catalogue_to_budget: share,

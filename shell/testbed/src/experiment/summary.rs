@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::doubt::{self, Doubt};
 use crate::check::MachineCheck;
-use crate::stack::{BackendView, QueryCounts, SloPoint, Stack, StackView};
+use crate::stack::{BackendView, CacheKind, QueryCounts, SloPoint, Stack, StackView};
 
 /// The objective is this many times the reference's median P99 of the calm third.
 const OBJECTIVE_FACTOR: f64 = 1.5;
@@ -56,6 +56,8 @@ pub struct Setting {
     pub time_scale: f64,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
+    /// What holds the objects of each stack.
+    pub cache: CacheKind,
     /// Bytes of each stack's cache.
     #[serde(rename = "budget_bytes")]
     pub budget: Bytes,
@@ -128,7 +130,7 @@ pub struct BackendSummary {
     pub limit: Bytes,
     /// Bytes that the cache holds for it at the end.
     #[serde(rename = "used_bytes")]
-    pub used: Bytes,
+    pub used: Option<Bytes>,
     /// Share of its servers' time that was in use.
     pub utilisation: f64,
     /// Batches that it served.

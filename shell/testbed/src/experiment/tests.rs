@@ -30,6 +30,7 @@ fn config(measured: Nanos) -> ExperimentConfig {
         source: Source::Generated(workload(measured)),
         seed: 1,
         stacks: two_stacks(),
+        cache: CacheKind::Process,
         budget: Some(Bytes::from_mib(2)),
         time_scale: 100.0,
     }
@@ -86,6 +87,31 @@ fn a_short_experiment_reconciles_and_can_be_watched() {
         assert!(json["generator"]["lateness_us"][key].is_number(), "{key}");
     }
     assert_eq!(json["seed"], 1);
+}
+
+#[test]
+fn caches_can_be_servers() {
+    let mut config = config(Nanos::from_secs(2));
+    config.cache = CacheKind::Server;
+    let experiment = Experiment::new(config, &mut |_| ()).unwrap();
+    let summary = experiment.run().unwrap();
+    assert_reconciled(&summary);
+    let (shared, robinhood) = (&summary.stacks["shared"], &summary.stacks["robinhood"]);
+    for stack in [shared, robinhood] {
+        assert!(stack.hits > 0 && stack.query_counts.answered > stack.hits, "hits and misses");
+    }
+    assert!(shared.backends.values().all(|backend| backend.used.is_none()), "all have one cache");
+    let used: Bytes = robinhood.backends.values().map(|backend| backend.used.unwrap()).sum();
+    assert!(used > Bytes::from_mib(1) && used <= Bytes::from_mib(2), "{used}: it was filled");
+    let limits: Bytes = robinhood.backends.values().map(|backend| backend.limit).sum();
+    assert_eq!(limits, Bytes::from_mib(2) - Bytes::from_kib(64), "all but what other keys have");
+    // On a slow machine too few requests come for a move.
+    assert!(!robinhood.decisions.is_empty() && shared.decisions.is_empty());
+    for stack in experiment.stacks() {
+        let faults = stack.application().client().remote().unwrap().faults();
+        assert_eq!(faults.unavailable, 0, "{}: {faults:?}", stack.name());
+    }
+    assert_eq!(serde_json::to_value(&summary).unwrap()["cache"], "server");
 }
 
 #[test]

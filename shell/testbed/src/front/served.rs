@@ -11,7 +11,7 @@ use robinhood_workload::{Capacity, Workload};
 
 use crate::check::MachineCheck;
 use crate::experiment::{ExperimentError, Phase, Prepared, QUEUE_MAX, Source};
-use crate::stack::{ColdStack, Stack, StackConfig, StackKind};
+use crate::stack::{CacheKind, ColdStack, Stack, StackConfig, StackKind};
 
 /// What to serve.
 #[derive(Clone, Debug)]
@@ -56,7 +56,8 @@ impl ServedStack {
             Source::Generated(workload).prepare(seed)?;
         let budget = budget.unwrap_or(dataset.workload().cache_per_server);
         let name = kind.policy().as_str().to_owned();
-        let config = StackConfig { name, kind, budget, time_scale, queue_max: QUEUE_MAX };
+        let cache = CacheKind::Process;
+        let config = StackConfig { name, kind, cache, budget, time_scale, queue_max: QUEUE_MAX };
         let stack = ColdStack::new(config, Arc::clone(&dataset))?;
         progress(Phase::Checking);
         let check = MachineCheck::run(&dataset, 1, requests_per_second)?;

@@ -18,7 +18,7 @@ use robinhood_workload::presets;
 use super::connection::{LINE_BYTES_MAX, REQUESTS_MAX};
 use super::*;
 use crate::dataset::Dataset;
-use crate::stack::{ColdStack, StackConfig, StackKind};
+use crate::stack::{CacheKind, ColdStack, StackConfig, StackKind};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const SESSIONS: BackendId = BackendId(0);
@@ -34,6 +34,7 @@ fn front(keys: u32, client_timeout: Nanos) -> Front {
     let config = StackConfig {
         name: "test".to_owned(),
         kind: StackKind::of(PolicyKind::Robinhood, Mode::Active),
+        cache: CacheKind::Process,
         budget: Bytes::from_mib(4),
         time_scale: 10.0,
         queue_max: 10_000,

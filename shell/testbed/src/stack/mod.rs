@@ -6,6 +6,7 @@
 //! that runs.
 
 mod application;
+mod cache;
 mod prefill;
 mod service_level;
 #[cfg(test)]
@@ -14,15 +15,15 @@ mod view;
 
 use std::sync::Arc;
 
-use robinhood_cache::{Sharing, Store, StoreConfig};
-use robinhood_client::Client;
-use robinhood_control::{ControlError, ControlLoop, StoreCache};
+use robinhood_control::{ControlError, ControlLoop};
 use robinhood_controller::{Mode, PolicyKind};
 use robinhood_load_tester::{Recorder, RecorderConfig, RunClock};
-use robinhood_stats::{BackendId, Bytes, Instant, Nanos};
+use robinhood_stats::{BackendId, BackendName, Bytes, Instant, Nanos};
 use robinhood_workload::Request;
 
 pub use application::{AppServer, Handled, QueryCounts, RequestEnd};
+use cache::StackCache;
+pub use cache::{CacheKind, ServersError};
 pub use service_level::SloPoint;
 pub use view::{BackendView, StackView};
 
@@ -38,8 +39,6 @@ const SLO_STEP: Nanos = Nanos::from_secs(5);
 
 /// Requests in flight in one stack beyond which further ones are refused.
 const IN_FLIGHT_MAX: usize = 20_000;
-/// Shards of a cache: several times the threads that use it.
-const SHARDS: usize = 16;
 
 /// How a stack divides its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +87,8 @@ pub struct StackConfig {
     pub name: String,
     /// How it divides its cache.
     pub kind: StackKind,
+    /// What holds its objects.
+    pub cache: CacheKind,
     /// Bytes of its cache.
     pub budget: Bytes,
     /// All times of the paper are divided by this: control period, window, SLO window and step.
@@ -99,13 +100,13 @@ pub struct StackConfig {
 /// A stack cannot be built or started.
 #[derive(Debug, thiserror::Error)]
 pub enum StackError {
-    /// The cache cannot have this size or these partitions.
+    /// The cache cannot have this size or these partitions, or does not start.
     #[error("stack `{stack}`: {error}")]
-    Store {
+    Cache {
         /// The stack.
         stack: String,
         /// What is wrong.
-        error: robinhood_cache::StoreConfigError,
+        error: ServersError,
     },
     /// The partitions' floors do not fit the cache.
     #[error(
@@ -157,7 +158,7 @@ pub enum StackError {
 pub struct ColdStack {
     config: StackConfig,
     dataset: Arc<Dataset>,
-    store: Arc<Store>,
+    cache: StackCache,
 }
 
 /// A running stack. Dropping it ends its threads.
@@ -170,6 +171,8 @@ pub struct Stack {
     recorder: Recorder,
     service_level: ServiceLevel,
     control: ControlLoop,
+    /// Ends after everything that asks it.
+    _cache: StackCache,
 }
 
 impl ColdStack {
@@ -178,21 +181,15 @@ impl ColdStack {
     /// # Errors
     /// When the budget is too small.
     pub fn new(config: StackConfig, dataset: Arc<Dataset>) -> Result<Self, StackError> {
-        let backends = dataset.workload().backends.len();
-        let sharing = match config.kind {
-            StackKind::Shared => Sharing::Shared,
-            StackKind::Partitioned { .. } => Sharing::Partitioned,
-        };
-        let store =
-            StoreConfig { sharing, shards: SHARDS, ..StoreConfig::new(config.budget, backends) };
-        let store = Store::new(&store)
-            .map_err(|error| StackError::Store { stack: config.name.clone(), error })?;
         let floors: Bytes = dataset.ids().map(|id| double(dataset.item_bytes_max(id))).sum();
         if config.budget < floors {
             let (stack, budget) = (config.name, config.budget);
             return Err(StackError::BudgetBelowFloors { stack, budget, floors });
         }
-        Ok(Self { config, dataset, store: Arc::new(store) })
+        let names: Vec<BackendName> = dataset.workload().names().cloned().collect();
+        let cache = StackCache::start(config.cache, config.kind, config.budget, &names)
+            .map_err(|error| StackError::Cache { stack: config.name.clone(), error })?;
+        Ok(Self { config, dataset, cache })
     }
 
     /// Fills the cache with what it would hold after these requests, the last of them used last. Takes no time of the
@@ -201,7 +198,7 @@ impl ColdStack {
     /// # Errors
     /// When a value cannot be computed.
     pub fn prefill(&self, requests: &[Request]) -> Result<(), StackError> {
-        prefill::fill(&self.store, self.config.kind, &self.dataset, requests)
+        prefill::fill(&self.cache, &self.config, &self.dataset, requests)
             .map_err(|error| StackError::Fill { stack: self.config.name.clone(), error })
     }
 
@@ -215,26 +212,25 @@ impl ColdStack {
         clock: RunClock,
         origin: Instant,
     ) -> Result<Stack, StackError> {
-        let Self { config, dataset, store } = self;
+        let Self { config, dataset, cache } = self;
         let stack = config.name.clone();
         let backends = start_backends(&config, &dataset, slowdown, clock)
             .map_err(|error| StackError::Backend { stack: stack.clone(), error })?;
         let workload = dataset.workload();
-        let mut client = Client::builder(store, workload.names().cloned()).coalescing(false);
+        let names: Vec<BackendName> = workload.names().cloned().collect();
+        let mut client = cache.client(names.clone()).coalescing(false);
         for spec in &workload.backends {
             client = client.backend_timeout(spec.name.clone(), spec.timeout);
         }
         let client =
             client.build().map_err(|error| StackError::Client { stack: stack.clone(), error })?;
         let item_bytes_max = dataset.ids().map(|id| dataset.item_bytes_max(id)).collect();
-        let names = workload.names().cloned().collect();
-        let cache = StoreCache::new(client.store().clone(), names, item_bytes_max);
         let control = ControlLoop::builder(client.clone())
             .name(&stack)
             .policy(config.kind.policy())
             .mode(config.kind.mode())
             .time_scale(config.time_scale)
-            .cache(cache)
+            .cache(cache.managed(config.kind, names, item_bytes_max))
             .clock(move || clock.now())
             .start()
             .map_err(|error| StackError::Control { stack, error })?;
@@ -253,6 +249,7 @@ impl ColdStack {
             dataset,
             clock,
             slowdown,
+            _cache: cache,
         })
     }
 }

@@ -6,13 +6,19 @@
 
 use std::collections::HashSet;
 
-use robinhood_cache::{PartitionId, Store, item_bytes};
-use robinhood_stats::BackendId;
+use bytes::Bytes;
+use futures::future::join_all;
+use robinhood_cache::{PartitionId, item_bytes};
+use robinhood_stats::{BackendId, BackendName};
 use robinhood_workload::Request;
 
-use super::StackKind;
+use super::cache::{Servers, StackCache};
+use super::{StackConfig, StackKind};
 use crate::dataset::Dataset;
 use crate::work::WorkError;
+
+/// Objects that are sent to servers together: few enough that none is refused.
+const PIECE: usize = 500;
 
 /// The lists of a cache, by the room that is left in them.
 struct Lists {
@@ -22,11 +28,10 @@ struct Lists {
 }
 
 impl Lists {
-    fn new(store: &Store, kind: StackKind, dataset: &Dataset) -> Self {
-        let shared = kind == StackKind::Shared;
-        let lists = if shared { 1 } else { dataset.ids().len() as u16 };
-        let room = (0..lists).map(|id| Some(store.limit(PartitionId(id)).0)).collect();
-        Self { shared, room }
+    fn new(config: &StackConfig, dataset: &Dataset) -> Self {
+        let shared = config.kind == StackKind::Shared;
+        let lists = if shared { 1 } else { dataset.ids().len() as u64 };
+        Self { shared, room: vec![Some(config.budget.0 / lists); lists as usize] }
     }
 
     fn is_full(&self) -> bool {
@@ -66,25 +71,58 @@ fn survivors(mut lists: Lists, dataset: &Dataset, requests: &[Request]) -> Vec<(
     survivors
 }
 
-/// Fills an empty store.
+/// Fills an empty cache.
 pub(super) fn fill(
-    store: &Store,
-    kind: StackKind,
+    cache: &StackCache,
+    config: &StackConfig,
     dataset: &Dataset,
     requests: &[Request],
 ) -> Result<(), WorkError> {
+    let mut oldest_first = survivors(Lists::new(config, dataset), dataset, requests);
+    oldest_first.reverse();
+    match cache {
+        StackCache::Process(store) => each_value(dataset, &oldest_first, |backend, key, value| {
+            let inserted = store.insert(PartitionId(backend.0), &key, &value);
+            assert!(inserted.is_ok(), "what stays fits: {inserted:?}");
+        }),
+        StackCache::Servers(servers) => send(servers, dataset, &oldest_first),
+    }
+}
+
+/// Computes the values of the objects, in order.
+fn each_value(
+    dataset: &Dataset,
+    objects: &[(BackendId, u32)],
+    mut keep: impl FnMut(BackendId, [u8; 4], Bytes),
+) -> Result<(), WorkError> {
     let workers = dataset.ids().map(|id| dataset.catalogue(id).worker());
     let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
-    let mut oldest_first = survivors(Lists::new(store, kind, dataset), dataset, requests);
-    oldest_first.reverse();
-    for run in oldest_first.chunk_by(|a, b| a.0 == b.0) {
+    for run in objects.chunk_by(|a, b| a.0 == b.0) {
         let backend = run[0].0;
         let keys: Vec<u32> = run.iter().map(|&(_, key)| key).collect();
         let values = workers[backend.index()].answer(&keys)?;
         for (key, value) in keys.iter().zip(values) {
-            let inserted = store.insert(PartitionId(backend.0), &key.to_le_bytes(), &value);
-            assert!(inserted.is_ok(), "what stays fits: {inserted:?}");
+            keep(backend, key.to_le_bytes(), value);
         }
+    }
+    Ok(())
+}
+
+/// Sends the objects to servers, a piece at a time. What a server does not keep will be a miss.
+fn send(
+    servers: &Servers,
+    dataset: &Dataset,
+    objects: &[(BackendId, u32)],
+) -> Result<(), WorkError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime of one thread needs no more than this process has");
+    let names: Vec<BackendName> = dataset.workload().names().cloned().collect();
+    let remote = servers.connect(&names);
+    for piece in objects.chunks(PIECE) {
+        let mut values = Vec::with_capacity(piece.len());
+        each_value(dataset, piece, |backend, key, value| values.push((backend, key, value)))?;
+        let sent = values.iter().map(|(backend, key, value)| remote.insert(*backend, key, value));
+        runtime.block_on(join_all(sent));
     }
     Ok(())
 }
@@ -93,12 +131,13 @@ pub(super) fn fill(
 mod tests {
     use std::sync::Arc;
 
-    use robinhood_cache::{Sharing, StoreConfig};
+    use robinhood_cache::{Sharing, Store, StoreConfig};
     use robinhood_controller::{Mode, PolicyKind};
-    use robinhood_stats::{Bytes, Nanos};
+    use robinhood_stats::{Bytes as Size, Nanos};
     use robinhood_workload::{Generator, presets};
 
     use super::*;
+    use crate::stack::CacheKind;
 
     /// Lets the requests pass through a cache.
     fn replay(store: &Store, dataset: &Dataset, requests: &[Request]) {
@@ -135,10 +174,18 @@ mod tests {
         for (kind, sharing) in
             [(StackKind::Shared, Sharing::Shared), (robinhood, Sharing::Partitioned)]
         {
-            let config =
-                StoreConfig { sharing, shards: 1, ..StoreConfig::new(Bytes::from_mib(2), 6) };
-            let (filled, replayed) = (Store::new(&config).unwrap(), Store::new(&config).unwrap());
-            fill(&filled, kind, &dataset, &requests).unwrap();
+            let budget = Size::from_mib(2);
+            let config = StoreConfig { sharing, shards: 1, ..StoreConfig::new(budget, 6) };
+            let [filled, replayed] = [0, 1].map(|_| Arc::new(Store::new(&config).unwrap()));
+            let config = StackConfig {
+                name: "test".to_owned(),
+                kind,
+                cache: CacheKind::Process,
+                budget,
+                time_scale: 1.0,
+                queue_max: 1,
+            };
+            fill(&StackCache::Process(filled.clone()), &config, &dataset, &requests).unwrap();
             replay(&replayed, &dataset, &requests);
             let (mut same, mut held) = (0, 0);
             for backend in dataset.ids() {

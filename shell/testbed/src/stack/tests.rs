@@ -22,6 +22,7 @@ fn stack(kind: StackKind, time_scale: f64) -> Arc<Stack> {
     let config = StackConfig {
         name: "test".to_owned(),
         kind,
+        cache: CacheKind::Process,
         budget: Bytes::from_kib(600),
         time_scale,
         queue_max: 1_000,
@@ -92,7 +93,7 @@ fn what_the_cache_holds_is_what_the_backend_answers() {
     let stack = stack(partitioned(Mode::Active), 1.0);
     run(async { send(&stack, request(0, &[&[(1, &[3]), (5, &[9])]])).await.unwrap() });
     for (backend, key) in [(1, 3u32), (5, 9)] {
-        let store = stack.application().client().store();
+        let store = stack.application().client().store().unwrap();
         let cached = store.get(robinhood_cache::PartitionId(backend), &key.to_le_bytes()).unwrap();
         let mut worker = stack.dataset.catalogue(BackendId(backend)).worker().unwrap();
         assert_eq!(cached, worker.answer(&[key]).unwrap()[0]);
@@ -132,7 +133,14 @@ fn a_hanging_backend_costs_its_timeout_blocks_its_request_and_is_seen_before() {
 fn a_backend_that_refuses_fails_the_request_and_later_stages_are_not_begun() {
     let dataset = Dataset::generate(workload(), 1).unwrap();
     let (kind, budget) = (StackKind::Shared, Bytes::from_mib(1));
-    let config = StackConfig { name: "t".to_owned(), kind, budget, time_scale: 1.0, queue_max: 0 };
+    let config = StackConfig {
+        name: "t".to_owned(),
+        kind,
+        cache: CacheKind::Process,
+        budget,
+        time_scale: 1.0,
+        queue_max: 0,
+    };
     let cold = ColdStack::new(config, dataset).unwrap();
     let stack = Arc::new(cold.start(1.0, RunClock::start(), Instant::ZERO).unwrap());
     run(async { send(&stack, request(1, &[&[(0, &[1, 2])], &[(1, &[1])]])).await.unwrap() });
@@ -218,7 +226,7 @@ fn a_shared_stack_decides_nothing_and_shows_who_blocks() {
     assert!(!stack.pause(String::new()) && !stack.resume() && !stack.set_mode(Mode::Advise));
     let rbc: f64 = view.backends.iter().map(|backend| backend.rbc_share).sum();
     assert!((rbc + view.own_rbc_share - 1.0).abs() < 1e-9, "{rbc} + {}", view.own_rbc_share);
-    let used: Bytes = view.backends.iter().map(|backend| backend.used).sum();
+    let used: Bytes = view.backends.iter().map(|backend| backend.used.unwrap()).sum();
     assert!(used <= Bytes::from_kib(600) && used > Bytes::ZERO);
 }
 
@@ -228,6 +236,7 @@ fn a_budget_below_the_floors_is_refused_with_what_it_takes() {
     let config = StackConfig {
         name: "tiny".to_owned(),
         kind: StackKind::Shared,
+        cache: CacheKind::Process,
         budget: Bytes(100),
         time_scale: 1.0,
         queue_max: 1,

@@ -53,8 +53,8 @@ pub struct BackendView {
     pub rbc_share: f64,
     /// Bytes that its partition may hold; in a shared cache those of the whole cache.
     pub limit: Bytes,
-    /// Bytes that the cache holds for it.
-    pub used: Bytes,
+    /// Bytes that the cache holds for it; `None` when nobody can say: several share a cache outside of this process.
+    pub used: Option<Bytes>,
     /// Share of queries that the cache answered lately; `None` without queries.
     pub hit_ratio: Option<f64>,
     /// Counts since the start.
@@ -86,17 +86,24 @@ pub(super) fn of(stack: &Stack) -> StackView {
     let share = |rbc: f64| if known > 0.0 { rbc / known } else { 0.0 };
     let client = stack.application.client();
     let mut gauges = client.gauges().into_iter();
+    let usage = stack.control.usage();
     let mut totals = stack.control.totals().into_iter();
     let backend = |id: BackendId| {
         let gauge = gauges.next().expect("a gauge for each backend");
-        let cached = client.store().statistics(PartitionId(id.0));
+        let cached = match client.store() {
+            Some(store) => {
+                let seen = store.statistics(PartitionId(id.0));
+                Some((seen.limit, seen.used))
+            }
+            None => usage.get(id.index()).map(|seen| (seen.limit, seen.used)),
+        };
         let seen = snapshot.backend(gauge.name.as_str());
         let recent = seen.map(|seen| (seen.hits, seen.queries)).filter(|&(_, queries)| queries > 0);
         BackendView {
             capacity: stack.dataset.limit(id, stack.slowdown).capacity(now),
             rbc_share: share(seen.map_or(0.0, |seen| seen.rbc)),
-            limit: cached.limit,
-            used: cached.used,
+            limit: cached.map_or(stack.config.budget, |(limit, _)| limit),
+            used: cached.map(|(_, used)| used),
             hit_ratio: recent.map(|(hits, queries)| hits as f64 / queries as f64),
             totals: totals.next().expect("totals for each backend"),
             in_flight: gauge.in_flight,

@@ -1,0 +1,143 @@
+//! Where a stack keeps its objects: in its own process, or in cache servers that it starts.
+//!
+//! Place in the flow: made before the cache is filled, lives as long as the stack. Servers listen on Unix sockets in a folder of their own,
+//! which nobody else can reach, and end with the stack.
+
+mod servers;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use robinhood_cache::{Sharing, Store, StoreConfig};
+use robinhood_client::{Client, ClientBuilder};
+use robinhood_control::{ManagedCache, Reading, StoreCache};
+use robinhood_stats::{BackendName, Bytes};
+use serde::Serialize;
+
+pub(super) use servers::Servers;
+pub use servers::ServersError;
+
+use super::StackKind;
+
+/// Shards of a cache: several times the threads that use it.
+const SHARDS: usize = 16;
+
+/// What holds the objects of a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// A store in the process of the application.
+    #[default]
+    Process,
+    /// Our cache server, asked over memcached's protocol.
+    Server,
+}
+
+impl CacheKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Process, Self::Server];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl fmt::Display for CacheKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for CacheKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kinds = Self::ALL.map(Self::as_str);
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| format!("`{text}` is none of {}", kinds.join(", ")))
+    }
+}
+
+/// The cache of one stack.
+pub(super) enum StackCache {
+    Process(Arc<Store>),
+    Servers(Servers),
+}
+
+impl StackCache {
+    /// An empty cache, in equal partitions by backend unless it is shared.
+    pub(super) fn start(
+        cache: CacheKind,
+        kind: StackKind,
+        budget: Bytes,
+        names: &[BackendName],
+    ) -> Result<Self, ServersError> {
+        let shared = kind == StackKind::Shared;
+        Ok(match cache {
+            CacheKind::Process => {
+                let sharing = if shared { Sharing::Shared } else { Sharing::Partitioned };
+                let config = StoreConfig {
+                    sharing,
+                    shards: SHARDS,
+                    ..StoreConfig::new(budget, names.len())
+                };
+                Self::Process(Arc::new(Store::new(&config)?))
+            }
+            CacheKind::Server => Self::Servers(Servers::ours(shared, budget, names)?),
+        })
+    }
+
+    /// A client of it.
+    pub(super) fn client(&self, names: Vec<BackendName>) -> ClientBuilder {
+        match self {
+            Self::Process(store) => Client::builder(store.clone(), names),
+            Self::Servers(servers) => Client::with_remote(Arc::new(servers.connect(&names)), names),
+        }
+    }
+
+    /// What sets its limits. `item_bytes_max`: of each backend, what the largest object takes.
+    pub(super) fn managed(
+        &self,
+        kind: StackKind,
+        names: Vec<BackendName>,
+        item_bytes_max: Vec<Bytes>,
+    ) -> Box<dyn ManagedCache> {
+        match self {
+            Self::Process(store) => Box::new(StoreCache::new(store.clone(), names, item_bytes_max)),
+            Self::Servers(_) if kind == StackKind::Shared => Box::new(Unlimited { names }),
+            Self::Servers(servers) => servers.managed(names, item_bytes_max),
+        }
+    }
+}
+
+/// A cache in one piece, of which nobody can say what it holds for whom.
+struct Unlimited {
+    names: Vec<BackendName>,
+}
+
+impl ManagedCache for Unlimited {
+    fn names(&self) -> &[BackendName] {
+        &self.names
+    }
+
+    fn budget(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
+    fn limits(&self) -> Vec<Bytes> {
+        vec![Bytes::ZERO; self.names.len()]
+    }
+
+    fn read(&mut self) -> Reading {
+        Reading::Pending
+    }
+
+    fn set_limit(&mut self, _partition: usize, _limit: Bytes) {
+        unreachable!("a shared cache has no controller")
+    }
+}
