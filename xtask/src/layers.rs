@@ -10,6 +10,8 @@ use crate::Findings;
 
 /// One shell may import another only where it is a library for it: (importing, imported).
 const SHELL_LIBRARIES: &[(&str, &str)] = &[
+    ("robinhood-agent", "robinhood-cache-server"), // its tests
+    ("robinhood-agent", "robinhood-control"),
     ("robinhood-control", "robinhood-client"),
     ("robinhood-testbed", "robinhood-cache-server"),
     ("robinhood-testbed", "robinhood-client"),

@@ -1,0 +1,115 @@
+//! What the instances of all adapters have in common: whose they are, where, and a connection that is made when it is needed.
+//!
+//! Place in the flow: a part of each adapter's instance.
+
+use std::io;
+
+use robinhood_stats::BackendName;
+
+use crate::connection::Connection;
+use crate::error::{AdapterError, Fault};
+use crate::events::{EventLog, Fact};
+use crate::target::Target;
+
+/// The longest part of an answer that is shown in an error, in characters.
+const SHOWN_CHARS_MAX: usize = 100;
+
+/// One instance of a cache.
+pub(crate) struct Member {
+    pub(crate) name: BackendName,
+    pub(crate) target: Target,
+    connection: Option<Connection>,
+    /// Whether it did not answer last time.
+    lost: bool,
+}
+
+/// What a process tells of itself that changes when it is started anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) pid: u64,
+    pub(crate) uptime_s: u64,
+    /// Connections so far.
+    pub(crate) connections: u64,
+}
+
+impl Life {
+    /// Whether `self`, read later, is another life than `before`.
+    pub(crate) fn is_new_after(self, before: Self) -> bool {
+        self.pid != before.pid
+            || self.uptime_s < before.uptime_s
+            || self.connections < before.connections
+    }
+}
+
+impl Member {
+    pub(crate) fn new(name: BackendName, target: Target) -> Self {
+        Self { name, target, connection: None, lost: false }
+    }
+
+    /// Makes an error of a fault.
+    pub(crate) fn error(&self, fault: Fault) -> AdapterError {
+        let (partition, address) = (self.name.clone(), self.target.address.to_string());
+        AdapterError { partition, address, fault }
+    }
+
+    pub(crate) fn note(&self, log: &mut EventLog, fact: Fact) {
+        log.note(&self.name, self.target.address.to_string(), fact);
+    }
+
+    /// Connects if there is no connection, and lets `greet` say hello on a new one.
+    pub(crate) fn connect(
+        &mut self,
+        log: &mut EventLog,
+        greet: impl FnOnce(&mut Connection, &Target) -> Result<(), Fault>,
+    ) -> Result<(), AdapterError> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let opened = Connection::open(&self.target.address).map_err(Fault::from);
+        let greeted = opened.and_then(|mut connection| {
+            greet(&mut connection, &self.target)?;
+            Ok(connection)
+        });
+        let was_lost = std::mem::replace(&mut self.lost, greeted.is_err());
+        let connection = greeted.map_err(|fault| self.error(fault))?;
+        self.connection = Some(connection);
+        if was_lost {
+            self.note(log, Fact::Reached);
+        }
+        Ok(())
+    }
+
+    /// Makes a call. After a fault of the connection, or an answer that is not understood, the connection is given up: what it would give
+    /// next may belong to another call.
+    pub(crate) fn call<Answer>(
+        &mut self,
+        call: impl FnOnce(&mut Connection) -> Result<Answer, Fault>,
+    ) -> Result<Answer, AdapterError> {
+        let result = match &mut self.connection {
+            Some(connection) => call(connection),
+            None => Err(io::Error::from(io::ErrorKind::NotConnected).into()),
+        };
+        if let Err(Fault::Unreachable(_) | Fault::Answer { .. }) = &result {
+            self.connection = None;
+            self.lost = true;
+        }
+        result.map_err(|fault| self.error(fault))
+    }
+}
+
+/// An answer that was not expected.
+pub(crate) fn unexpected(command: &str, answer: &str) -> Fault {
+    let answer = answer.chars().take(SHOWN_CHARS_MAX).collect();
+    Fault::Answer { command: command.to_owned(), answer }
+}
+
+/// Refuses two partitions at one address.
+pub(crate) fn check_distinct(members: &[Member]) -> Result<(), AdapterError> {
+    for (place, member) in members.iter().enumerate() {
+        let same = |other: &&Member| other.target.address == member.target.address;
+        if let Some(other) = members[..place].iter().find(same) {
+            return Err(member.error(Fault::Shared { other: other.name.clone() }));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! One adapter for each kind of cache.
+
+mod member;
+pub(crate) mod memcached;
