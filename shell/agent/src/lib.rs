@@ -30,6 +30,8 @@ mod target;
 
 pub use adapter::{Access, Adapter, Progress};
 pub use adapters::memcached::{MemcachedAdapter, Way};
+pub use adapters::redis::RedisAdapter;
+pub use adapters::server::CacheServerAdapter;
 pub use driver::{Driven, EventReader, Pace};
 pub use error::{AdapterError, Fault};
 pub use events::{Event, Fact};

@@ -2,3 +2,5 @@
 
 mod member;
 pub(crate) mod memcached;
+pub(crate) mod redis;
+pub(crate) mod server;

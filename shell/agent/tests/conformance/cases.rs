@@ -27,6 +27,14 @@ pub(crate) trait Rig {
     /// What a partition holds and may hold, asked of the cache itself.
     fn held(&mut self, partition: usize) -> (Bytes, Bytes);
 
+    /// By how much two readings of the same data may differ: buffers of connections.
+    fn slack(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
+    /// Waits until what was stored is older, for this cache, than what is read from now on.
+    fn let_time_pass(&mut self, _partition: usize) {}
+
     /// Above the budget, what all partitions together may hold at any time.
     fn overhead(&self) -> Bytes;
 }
@@ -62,6 +70,20 @@ pub(crate) fn fact(rig: &mut dyn Rig, partition: usize, is_wanted: impl Fn(&Fact
     })
 }
 
+/// Whether a reading is what the cache itself says.
+fn is_near(rig: &dyn Rig, a: Bytes, b: Bytes) -> bool {
+    a.0.abs_diff(b.0) <= rig.slack().0
+}
+
+/// A reading of all that was stored.
+fn settled(rig: &mut dyn Rig, partition: usize) -> Vec<PartitionUsage> {
+    wait_for("a reading of what was stored", || {
+        let usage = current(rig);
+        let held = rig.held(partition).0;
+        is_near(rig, usage[partition].used, held).then_some(usage)
+    })
+}
+
 fn used(usage: &[PartitionUsage]) -> Bytes {
     usage.iter().map(|partition| partition.used).sum()
 }
@@ -71,15 +93,14 @@ pub(crate) fn is_read_as_it_is(rig: &mut dyn Rig) {
     rig.fill(0);
     let limits = rig.cache().limits();
     assert_eq!(limits.iter().copied().sum::<Bytes>(), rig.cache().budget());
-    let usage = wait_for("a reading of what was stored", || {
-        let usage = current(rig);
-        (usage[0].used == rig.held(0).0).then_some(usage)
-    });
+    let usage = settled(rig, 0);
     let names: Vec<_> = usage.iter().map(|partition| partition.name.clone()).collect();
     assert_eq!(names, rig.cache().names());
     for (partition, usage) in usage.iter().enumerate() {
         assert_eq!(usage.limit, limits[partition]);
-        assert_eq!((usage.used, usage.limit), rig.held(partition));
+        let (held, limit) = rig.held(partition);
+        assert_eq!(usage.limit, limit);
+        assert!(is_near(rig, usage.used, held), "{usage:?} holds {held:?}");
     }
     assert!(usage[0].used > usage[1].used);
 }
@@ -89,10 +110,7 @@ pub(crate) fn memory_moves(rig: &mut dyn Rig) {
     let budget = rig.cache().budget();
     let most = budget + rig.overhead();
     (0..2).for_each(|partition| rig.fill(partition));
-    let full = wait_for("a reading of what was stored", || {
-        let usage = current(rig);
-        (usage[1].used == rig.held(1).0).then_some(usage)
-    });
+    let full = settled(rig, 1);
     let granule = rig.cache().granule().0;
     let step = Bytes(full[0].limit.0 / 4 / granule * granule);
     let (less, more) = (full[0].limit - step, full[1].limit + step);
@@ -104,8 +122,10 @@ pub(crate) fn memory_moves(rig: &mut dyn Rig) {
         assert!(used(&usage) <= most, "{usage:?}");
         (usage[0].used <= less).then_some(usage)
     });
-    assert!(rig.held(0).0 <= less);
-    assert_eq!(shrunk[1].used, full[1].used, "the other partition is left alone");
+    let held = rig.held(0).0;
+    assert!(held <= less + rig.slack(), "{held:?}");
+    let is_left_alone = is_near(rig, shrunk[1].used, full[1].used);
+    assert!(is_left_alone, "the other partition held {full:?} and now {shrunk:?}");
 
     rig.cache().set_limit(1, more);
     assert_eq!(current(rig)[1].limit, more);
@@ -114,9 +134,12 @@ pub(crate) fn memory_moves(rig: &mut dyn Rig) {
     let usage = wait_for("a partition that uses what it was given", || {
         let usage = current(rig);
         assert!(used(&usage) <= most, "{usage:?}");
-        (usage[1].used > full[1].used).then_some(usage)
+        (usage[1].used > full[1].used + rig.slack()).then_some(usage)
     });
-    assert!(usage[0].used <= less, "a full partition stays within its limit: {usage:?}");
+    assert!(
+        usage[0].used <= less + rig.slack(),
+        "a full partition stays within its limit: {usage:?}"
+    );
     assert_eq!(rig.cache().limits(), [less, more]);
 }
 
@@ -128,6 +151,7 @@ pub(crate) fn hot_keys_survive(rig: &mut dyn Rig, survivors_min: usize) {
         rig.fill(0);
         // A memcached takes an item for used after the second time.
         (0..3).for_each(|_| _ = rig.found(0, &hot));
+        rig.let_time_pass(0);
         rig.store(0, &hot);
     }
     (0..3).for_each(|_| _ = rig.found(0, &hot));

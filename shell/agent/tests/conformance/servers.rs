@@ -39,6 +39,15 @@ impl Server {
         Self::start("memcached", &[&arguments, more].concat())
     }
 
+    /// Redis with so much memory, which stores nothing on disk, and further arguments.
+    pub(crate) fn redis(limit_mib: u64, more: &[&str]) -> Self {
+        let limit = format!("{limit_mib}mb");
+        let arguments =
+            ["--port", "0", "--unixsocket", "socket", "--save", "", "--appendonly", "no"];
+        let memory = ["--maxmemory", &limit, "--maxmemory-policy", "allkeys-lru"];
+        Self::start("redis-server", &[&arguments[..], &memory, more].concat())
+    }
+
     fn start(program: &'static str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let folder = tempfile::tempdir().expect("a folder for the server");

@@ -238,7 +238,7 @@ fn greet(connection: &mut Connection, target: &Target) -> Result<(), Fault> {
 }
 
 /// A command whose answer is one line.
-pub(super) fn command_line(connection: &mut Connection, command: &str) -> Result<String, Fault> {
+pub(crate) fn command_line(connection: &mut Connection, command: &str) -> Result<String, Fault> {
     connection.send(format!("{command}\r\n").as_bytes())?;
     Ok(connection.line()?)
 }

@@ -26,7 +26,9 @@ use crate::error::AdapterError;
 use crate::events::{Event, EventLog};
 use crate::target::Target;
 use instance::Instance;
+pub(crate) use instance::command_line;
 use mover::Step;
+pub(crate) use stats::{Statistics, read_life};
 pub use version::Way;
 
 /// A page of slabs.

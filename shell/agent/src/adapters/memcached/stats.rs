@@ -58,10 +58,24 @@ impl Statistics {
         if self.figures.contains_key(name) { self.number(name) } else { Ok(0) }
     }
 
+    /// Which life of the process this is.
+    fn life(&self) -> Result<Life, Fault> {
+        Ok(Life {
+            pid: self.number("pid")?,
+            uptime_s: self.number("uptime")?,
+            connections: self.number("total_connections")?,
+        })
+    }
+
     /// All figures: name and value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.figures.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
+}
+
+/// Which life of the process this is.
+pub(crate) fn read_life(connection: &mut Connection) -> Result<Life, Fault> {
+    Statistics::read(connection, "stats")?.life()
 }
 
 /// From `stats`.
@@ -79,11 +93,7 @@ impl General {
     pub(crate) fn read(connection: &mut Connection) -> Result<Self, Fault> {
         let stats = Statistics::read(connection, "stats")?;
         Ok(Self {
-            life: Life {
-                pid: stats.number("pid")?,
-                uptime_s: stats.number("uptime")?,
-                connections: stats.number("total_connections")?,
-            },
+            life: stats.life()?,
             limit: Bytes(stats.number("limit_maxbytes")?),
             lost_in_moves: stats.number_if_any("slab_reassign_evictions_nomem")?
                 + stats.number_if_any("slab_reassign_busy_deletes")?,

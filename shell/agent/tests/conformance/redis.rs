@@ -1,0 +1,277 @@
+//! Two Redis as they are installed.
+
+use robinhood_agent::{Access, Adapter, Credentials, Driven, EventReader, RedisAdapter, Target};
+use robinhood_control::ManagedCache;
+use robinhood_protocol::resp::{Reply, parse, write_command};
+use robinhood_stats::{BackendName, Bytes};
+
+use crate::cases::{self, Apart, Rig};
+use crate::client::Stream;
+use crate::servers::{Server, wait_for};
+
+const LIMIT_MIB: u64 = 32;
+/// Bytes of a value.
+const VALUE_BYTES: usize = 500;
+/// Commands that are sent at once.
+const PIPELINED: usize = 200;
+
+/// A user of a Redis, or somebody with its administrator's rights.
+struct User {
+    stream: Stream,
+    received: Vec<u8>,
+}
+
+impl User {
+    fn new(server: &Server) -> Self {
+        let stream = Stream::open(&server.target().address).expect("the server listens");
+        Self { stream, received: Vec::new() }
+    }
+
+    fn send(&mut self, commands: &[Vec<&str>]) {
+        let mut out = Vec::new();
+        for command in commands {
+            let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
+            write_command(&mut out, &words);
+        }
+        self.stream.send(&out);
+    }
+
+    /// The next reply: what it says, or of a list how many of its elements are there.
+    fn receive(&mut self) -> String {
+        loop {
+            if let Some((reply, used)) = parse(&self.received, 1 << 20).expect("a reply") {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let said = match reply {
+                    Reply::Simple(said) | Reply::Bulk(said) | Reply::Error(said) => text(said),
+                    Reply::Integer(number) => number.to_string(),
+                    Reply::Null => String::new(),
+                    Reply::Array(all) => {
+                        all.filter(|element| *element != Reply::Null).count().to_string()
+                    }
+                };
+                self.received.drain(..used);
+                return said;
+            }
+            self.stream.receive(&mut self.received);
+        }
+    }
+
+    fn ask(&mut self, words: &[&str]) -> String {
+        self.send(&[words.to_vec()]);
+        self.receive()
+    }
+
+    fn field(&mut self, field: &str) -> String {
+        let info = self.ask(&["INFO"]);
+        let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.expect("a field that Redis has").to_owned()
+    }
+
+    fn setting(&mut self, setting: &str) -> String {
+        self.send(&[vec!["CONFIG", "GET", setting]]);
+        loop {
+            if let Some((Reply::Array(mut pair), used)) =
+                parse(&self.received, 1 << 20).expect("a reply")
+            {
+                let Some(Reply::Bulk(value)) = pair.nth(1) else { panic!("no {setting}") };
+                let value = String::from_utf8_lossy(value).into_owned();
+                self.received.drain(..used);
+                return value;
+            }
+            self.stream.receive(&mut self.received);
+        }
+    }
+
+    fn store(&mut self, keys: &[String]) {
+        let value = "v".repeat(VALUE_BYTES);
+        for some in keys.chunks(PIPELINED) {
+            let sets: Vec<_> = some.iter().map(|key| vec!["SET", key, &value]).collect();
+            self.send(&sets);
+            some.iter().for_each(|_| assert_eq!(self.receive(), "OK"));
+        }
+    }
+}
+
+struct Redis {
+    cache: Option<Driven>,
+    servers: Vec<Server>,
+}
+
+impl Redis {
+    fn new() -> Self {
+        let servers = vec![Server::redis(LIMIT_MIB, &[]), Server::redis(LIMIT_MIB, &[])];
+        let adapter = RedisAdapter::attach(partitions(&servers), Access::Change);
+        let cache = Driven::start(adapter.expect("both run")).expect("a thread");
+        Self { cache: Some(cache), servers }
+    }
+
+    fn user(&self, partition: usize) -> User {
+        User::new(&self.servers[partition])
+    }
+}
+
+fn partitions(servers: &[Server]) -> Vec<(BackendName, Target)> {
+    let names = ["a", "b"].map(|name| name.parse().expect("a name"));
+    names.into_iter().zip(servers.iter().map(Server::target)).collect()
+}
+
+impl Rig for Redis {
+    fn cache(&mut self) -> &mut dyn ManagedCache {
+        self.cache.as_mut().expect("it was not dropped")
+    }
+
+    fn events(&self) -> Option<EventReader> {
+        self.cache.as_ref().map(Driven::events)
+    }
+
+    fn fill(&mut self, partition: usize) {
+        let items = (LIMIT_MIB << 20) as usize * 3 / 2 / VALUE_BYTES;
+        let keys: Vec<_> = (0..items).map(|item| format!("fill:{item}")).collect();
+        self.user(partition).store(&keys);
+    }
+
+    fn store(&mut self, partition: usize, keys: &[String]) {
+        self.user(partition).store(keys);
+    }
+
+    fn found(&mut self, partition: usize, keys: &[String]) -> usize {
+        let mut user = self.user(partition);
+        let found = keys.chunks(PIPELINED).map(|some| {
+            let words: Vec<_> =
+                ["MGET"].into_iter().chain(some.iter().map(String::as_str)).collect();
+            user.ask(&words).parse::<usize>().expect("a number")
+        });
+        found.sum()
+    }
+
+    fn held(&mut self, partition: usize) -> (Bytes, Bytes) {
+        let mut user = self.user(partition);
+        let [held, limit] = ["used_memory", "maxmemory"]
+            .map(|field| Bytes(user.field(field).parse().expect("a number")));
+        (held, limit)
+    }
+
+    fn slack(&self) -> Bytes {
+        Bytes::from_mib(1) // buffers of the connections of the test and the adapter
+    }
+
+    fn let_time_pass(&mut self, partition: usize) {
+        // Redis knows the last use of a key in whole seconds.
+        let mut user = self.user(partition);
+        wait_for("a key that has not been used for seconds", || {
+            let key = user.ask(&["RANDOMKEY"]);
+            let idle_s = user.ask(&["OBJECT", "IDLETIME", &key]);
+            idle_s.parse::<u64>().is_ok_and(|idle_s| idle_s >= 2).then_some(())
+        });
+    }
+
+    fn overhead(&self) -> Bytes {
+        Bytes::from_mib(2)
+    }
+}
+
+impl Apart for Redis {
+    fn run(&mut self, partition: usize) {
+        self.servers[partition].run();
+    }
+
+    fn stop(&mut self, partition: usize) {
+        self.servers[partition].stop();
+    }
+
+    fn change_limit(&mut self, partition: usize, limit: Bytes) {
+        let limit = limit.0.to_string();
+        assert_eq!(self.user(partition).ask(&["CONFIG", "SET", "maxmemory", &limit]), "OK");
+    }
+}
+
+#[test]
+fn redis_is_read_as_it_is() {
+    cases::is_read_as_it_is(&mut Redis::new());
+}
+
+#[test]
+fn memory_moves_between_redis() {
+    cases::memory_moves(&mut Redis::new());
+}
+
+#[test]
+fn hot_keys_survive_in_redis() {
+    cases::hot_keys_survive(&mut Redis::new(), 980);
+}
+
+#[test]
+fn a_restart_of_redis_is_found() {
+    cases::a_restart_is_found(&mut Redis::new());
+}
+
+#[test]
+fn a_lost_redis_comes_back() {
+    let mut rig = Redis::new();
+    let address = rig.servers[1].target().address.to_string();
+    cases::a_lost_cache_comes_back(&mut rig, &address);
+}
+
+#[test]
+fn a_foreign_limit_of_redis_is_said() {
+    cases::a_foreign_limit_is_said(&mut Redis::new());
+}
+
+#[test]
+fn redis_is_left_as_it_was() {
+    const TENACITY: &str = "maxmemory-eviction-tenacity";
+    let servers = [Server::redis(LIMIT_MIB, &["--maxmemory-eviction-tenacity", "20"])];
+    let mut user = User::new(&servers[0]);
+    let keys: Vec<_> = (0..80_000).map(|item| format!("fill:{item}")).collect();
+    user.store(&keys);
+    let mut adapter = RedisAdapter::attach(partitions(&servers), Access::Change).expect("it runs");
+    let step = Bytes::from_mib(4);
+    for limit in [Bytes::from_mib(LIMIT_MIB) - step, Bytes::from_mib(LIMIT_MIB) - step - step] {
+        adapter.set_limit(0, limit).expect("it takes the limit");
+        adapter.work(std::time::Duration::ZERO).expect("it answers");
+        assert_eq!(user.setting(TENACITY), "0", "while a limit falls");
+        if limit == Bytes::from_mib(LIMIT_MIB) - step {
+            wait_for("a partition within its new limit", || {
+                let progress = adapter.work(std::time::Duration::ZERO).expect("it answers");
+                (progress.left == Bytes::ZERO).then_some(())
+            });
+            adapter.work(std::time::Duration::ZERO).expect("it answers");
+            assert_eq!(user.setting(TENACITY), "20", "after it has fallen");
+        }
+    }
+    adapter.detach().expect("it answers");
+    assert_eq!(user.setting(TENACITY), "20", "detached while a limit falls");
+}
+
+#[test]
+fn a_redis_that_cannot_be_managed_is_refused_with_what_to_do() {
+    for (arguments, remedy) in [
+        (vec!["--maxmemory-policy", "noeviction"], "set maxmemory-policy to allkeys-lru"),
+        (vec!["--maxmemory", "0"], "set maxmemory"),
+        (vec!["--rename-command", "CONFIG", ""], "managed caches without CONFIG"),
+        (vec!["--requirepass", "right"], "give one in a file"),
+    ] {
+        let servers = [Server::redis(LIMIT_MIB, &arguments)];
+        let refused = RedisAdapter::attach(partitions(&servers), Access::Change).err();
+        let error = refused.expect("it is refused").to_string();
+        assert!(error.contains(remedy) && error.contains("partition a at unix:"), "{error}");
+    }
+}
+
+#[test]
+fn a_redis_with_a_password_wants_it_and_no_error_shows_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("password");
+    let servers = [Server::redis(LIMIT_MIB, &["--requirepass", "right-one"])];
+    for (password, is_right) in [("right-one", true), ("wrong-one", false)] {
+        std::fs::write(&path, password).expect("a file");
+        let mut partitions = partitions(&servers);
+        partitions[0].1.credentials = Some(Credentials::from_file(&path).expect("a password"));
+        let attached = RedisAdapter::attach(partitions, Access::Read);
+        assert_eq!(attached.is_ok(), is_right);
+        if let Err(error) = attached {
+            let error = format!("{error} {error:?}");
+            assert!(error.contains("check user and password") && !error.contains(password));
+        }
+    }
+}
