@@ -59,7 +59,7 @@ pub(crate) const NAMES: [&str; COUNTS] = [
     "bytes_written",
 ];
 
-const COUNTS: usize = Count::BytesWritten as usize + 1;
+pub(crate) const COUNTS: usize = Count::BytesWritten as usize + 1;
 
 /// The counts of one worker. Two workers' are never in one cache line.
 #[derive(Debug)]

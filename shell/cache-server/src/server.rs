@@ -27,7 +27,7 @@ use crate::engine::Engine;
 use crate::housekeeping::keep_house;
 use crate::lanes::{Lane, Wake};
 use crate::partitions::{Partitions, partitions_max};
-use crate::stats::NamedPartition;
+use crate::stats::{self, NamedPartition};
 use crate::stream::{Listener, Stream};
 use crate::table::Table;
 
@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) table: Table,
     /// One for each worker, and a last one for the end of the server.
     pub(crate) counters: Box<[Counters]>,
+    /// What `stats` leaves out: it was counted before the last reset.
+    pub(crate) before_reset: Mutex<stats::Before>,
     pub(crate) config: CacheServerConfig,
     /// The second from which on all items of before are gone; 0: none is planned.
     pub(crate) flush_at_s: AtomicU64,
@@ -102,6 +104,7 @@ impl CacheServer {
             clock: Clock::start(),
             table: Table::new(config.connections_max),
             counters: (0..=config.threads).map(|_| Counters::default()).collect(),
+            before_reset: Mutex::default(),
             config: config.clone(),
             flush_at_s: AtomicU64::new(0),
             stopping: AtomicBool::new(false),

@@ -6,11 +6,10 @@
 use robinhood_cache::{Eviction, PartitionId, PartitionStatistics};
 use robinhood_protocol::memcached::server::reply;
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use crate::config::Dispatch;
-use crate::counters::{self, NAMES};
+use crate::counters::{self, COUNTS, NAMES};
 use crate::server::Shared;
 
 /// A partition with its figures.
@@ -24,7 +23,36 @@ pub struct NamedPartition {
     pub statistics: PartitionStatistics,
 }
 
+/// What was counted before the last `stats reset`. Nothing is set to zero for it: each count has one writer, and controllers that read over HTTP
+/// count on counts that only grow.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    sums: [u64; COUNTS],
+    connections: [u64; 3],
+    /// By number; those that came into being since are not there.
+    partitions: Vec<PartitionStatistics>,
+}
+
+impl Before {
+    fn partition(&self, id: PartitionId) -> PartitionStatistics {
+        self.partitions.get(id.index()).copied().unwrap_or_default()
+    }
+}
+
 impl Shared {
+    fn before_reset(&self) -> MutexGuard<'_, Before> {
+        self.before_reset.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reset_stats(&self) {
+        let partitions = self.partition_statistics().into_iter().map(|one| one.statistics);
+        *self.before_reset() = Before {
+            sums: counters::sums(&self.counters),
+            connections: self.table.counts(),
+            partitions: partitions.collect(),
+        };
+    }
+
     /// All partitions that there are now.
     pub(crate) fn partition_statistics(&self) -> Vec<NamedPartition> {
         let named = (0..).map(PartitionId).zip(self.partitions.names());
@@ -46,6 +74,10 @@ pub(crate) fn write(shared: &Shared, arguments: &[u8], out: &mut Vec<u8>) {
         b"" => write_general(shared, out),
         b"settings" => write_settings(shared, out),
         b"partitions" => write_partitions(shared, out),
+        b"reset" => {
+            shared.reset_stats();
+            return out.extend_from_slice(reply::RESET);
+        }
         _ => return out.extend_from_slice(reply::ERROR),
     }
     out.extend_from_slice(reply::END);
@@ -56,7 +88,7 @@ fn stat(out: &mut Vec<u8>, name: &str, value: impl Display) {
 }
 
 fn write_general(shared: &Shared, out: &mut Vec<u8>) {
-    let (clock, table) = (&shared.clock, &shared.table);
+    let (clock, table, before) = (&shared.clock, &shared.table, shared.before_reset());
     stat(out, "pid", std::process::id());
     stat(out, "uptime", clock.uptime_s());
     stat(out, "time", clock.unix_of_zero_s() + u64::from(clock.now_s()));
@@ -64,19 +96,21 @@ fn write_general(shared: &Shared, out: &mut Vec<u8>) {
     stat(out, "pointer_size", usize::BITS);
     stat(out, "max_connections", shared.config.connections_max);
     stat(out, "curr_connections", table.open());
-    stat(out, "total_connections", table.accepted.load(Relaxed));
-    stat(out, "rejected_connections", table.refused.load(Relaxed));
-    stat(out, "idle_kicks", table.timed_out.load(Relaxed));
-    for (name, sum) in NAMES.iter().zip(counters::sums(&shared.counters)) {
-        stat(out, name, sum);
+    let connections = ["total_connections", "rejected_connections", "idle_kicks"];
+    for ((name, count), before) in connections.iter().zip(table.counts()).zip(before.connections) {
+        stat(out, name, count - before);
+    }
+    let sums = counters::sums(&shared.counters);
+    for ((name, sum), before) in NAMES.iter().zip(sums).zip(before.sums) {
+        stat(out, name, sum.wrapping_sub(before));
     }
     let mut all = PartitionStatistics::default();
     for partition in shared.partition_statistics() {
-        let one = partition.statistics;
+        let (one, before) = (partition.statistics, before.partition(partition.id));
         all.items += one.items;
-        all.inserts += one.inserts;
-        all.evictions += one.evictions;
-        all.expired += one.expired;
+        all.inserts += one.inserts - before.inserts;
+        all.evictions += one.evictions - before.evictions;
+        all.expired += one.expired - before.expired;
     }
     stat(out, "threads", shared.config.threads);
     stat(out, "limit_maxbytes", shared.store.budget().0);
@@ -108,18 +142,20 @@ fn write_settings(shared: &Shared, out: &mut Vec<u8>) {
 }
 
 fn write_partitions(shared: &Shared, out: &mut Vec<u8>) {
-    for NamedPartition { name, statistics: one, .. } in shared.partition_statistics() {
+    let before_reset = shared.before_reset();
+    for NamedPartition { name, id, statistics: one } in shared.partition_statistics() {
+        let before = before_reset.partition(id);
         for (figure, value) in [
             ("limit_bytes", one.limit.0),
             ("used_bytes", one.used.0),
             ("debt_bytes", one.debt.0),
             ("items", one.items),
-            ("hits", one.hits),
-            ("misses", one.misses),
-            ("sets", one.inserts),
-            ("evictions", one.evictions),
-            ("expired", one.expired),
-            ("refused", one.refused),
+            ("hits", one.hits - before.hits),
+            ("misses", one.misses - before.misses),
+            ("sets", one.inserts - before.inserts),
+            ("evictions", one.evictions - before.evictions),
+            ("expired", one.expired - before.expired),
+            ("refused", one.refused - before.refused),
         ] {
             stat(out, &format!("{name}:{figure}"), value);
         }

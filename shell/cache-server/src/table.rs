@@ -39,6 +39,11 @@ impl Table {
         self.places.len()
     }
 
+    /// Connections that were accepted, refused and ended for doing nothing.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        [&self.accepted, &self.refused, &self.timed_out].map(|count| count.load(Relaxed))
+    }
+
     /// Connections that are open.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Relaxed)

@@ -130,6 +130,61 @@ fn memcached_and_robinhood_hold_the_same_conversations() {
     }
 }
 
+/// Figures of `stats` that mean the same in both. (`cmd_meta` and `total_items` do not: here `mn` is a command, and a number that is counted on an item.)
+const FIGURES: [&str; 18] = [
+    "cmd_get",
+    "get_hits",
+    "get_misses",
+    "cmd_set",
+    "cmd_touch",
+    "touch_hits",
+    "touch_misses",
+    "cmd_flush",
+    "delete_hits",
+    "delete_misses",
+    "incr_hits",
+    "incr_misses",
+    "decr_hits",
+    "decr_misses",
+    "cas_hits",
+    "cas_badval",
+    "cas_misses",
+    "curr_items",
+];
+
+#[test]
+fn stats_reset_sets_the_same_figures_to_zero() {
+    const COMMANDS: &[u8] = b"set a:1 0 0 1\r\n1\r\nadd a:2 0 0 1\r\nx\r\nget a:1\r\nget a:3\r\n\
+        touch a:1 0\r\ntouch a:3 0\r\nincr a:1 1\r\nincr a:3 1\r\ndecr a:1 1\r\ndecr a:3 1\r\n\
+        cas a:1 0 0 1 1234567\r\n1\r\ncas a:3 0 0 1 1\r\n1\r\ndelete a:2\r\ndelete a:3\r\nmn\r\n";
+    let Some(memcached) = reference() else { return };
+    let figures = |server: &Server| {
+        let mut connection = server.connect();
+        let mut after = Vec::new();
+        connection.ask(b"flush_all\r\n");
+        for command in [COMMANDS, b"stats reset\r\nmn\r\n", COMMANDS] {
+            connection.send(command);
+            let (answered, _) = connection.receive_until(b"MN\r\n");
+            if command != COMMANDS {
+                assert_eq!(answered, b"RESET\r\nMN\r\n");
+            }
+            connection.send(b"stats\r\n");
+            let (stats, _) = connection.receive_until(b"END\r\n");
+            let stats = String::from_utf8(stats).expect("plain text");
+            let figure = |name: &str| {
+                let line =
+                    stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+                format!("{name} {}", line.unwrap_or("is missing"))
+            };
+            after.push(FIGURES.map(figure));
+        }
+        after
+    };
+    let (theirs, ours) = (figures(&memcached), figures(&Server::robinhood(&[])));
+    assert_eq!(theirs, ours);
+    assert!(ours[1].contains(&"cmd_get 0".to_owned()) && ours[2].contains(&"cmd_get 2".to_owned()));
+}
+
 /// memcached, where it is the release that ours is compared with: from one to another, words and flags change.
 fn reference() -> Option<Server> {
     const ANSWER: &str = r"VERSION 1.6.18\r\n";
