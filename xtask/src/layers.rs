@@ -13,6 +13,7 @@ const SHELL_LIBRARIES: &[(&str, &str)] = &[
     ("robinhood-agent", "robinhood-cache-server"), // its tests
     ("robinhood-agent", "robinhood-control"),
     ("robinhood-control", "robinhood-client"),
+    ("robinhood-testbed", "robinhood-agent"),
     ("robinhood-testbed", "robinhood-cache-server"),
     ("robinhood-testbed", "robinhood-client"),
     ("robinhood-testbed", "robinhood-control"),

@@ -90,7 +90,7 @@ pub(crate) struct DemoArgs {
         help = "Cache of each stack, with unit, as in 24MiB [default: the preset's]"
     )]
     pub(crate) budget: Option<Bytes>,
-    /// What holds the objects of each stack: process (the store of the client library) or server (our cache server, over memcached's protocol)
+    /// What holds the objects of each stack: process (the store of the client library), server (our cache server, over memcached's protocol) or memcached or redis (as installed, one for each backend)
     #[arg(long, default_value_t, value_name = "KIND")]
     pub(crate) cache: CacheKind,
     /// Policy of the second stack: robinhood, fair, lama, equal, static (keeps the equal split of the start) or shared

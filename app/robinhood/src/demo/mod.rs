@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use robinhood_controller::{Mode, PolicyKind, Sight};
 use robinhood_stats::{Nanos, Rate};
+use robinhood_testbed::{CacheKind, StackError, StackKind};
 use robinhood_testbed::{Experiment, ExperimentConfig, ExperimentError, Phase, Source, Summary};
-use robinhood_testbed::{StackError, StackKind};
 use robinhood_workload::presets;
 use robinhood_workload::{Record, TraceFormat, TraceRecords, TraceSpeed};
 
@@ -100,7 +100,10 @@ pub(crate) fn check_live(policy: PolicyKind) -> Result<(), Failure> {
 
 fn config(args: &DemoArgs) -> Result<ExperimentConfig, Failure> {
     let measured = measured(args)?;
-    let workload = presets::demo(measured);
+    let workload = match args.cache {
+        CacheKind::Process | CacheKind::Server => presets::demo(measured),
+        CacheKind::Memcached | CacheKind::Redis => presets::demo_in_pages(measured),
+    };
     let mode = if args.advise { Mode::Advise } else { Mode::Active };
     let second = match args.policy {
         PolicyKind::Shared => "shared-control",

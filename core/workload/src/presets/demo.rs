@@ -76,6 +76,26 @@ pub fn demo(measured: Nanos) -> Workload {
     }
 }
 
+/// How many times as large as in [`demo`] objects and cache of [`demo_in_pages`] are.
+const LARGER: u64 = 8;
+
+/// [`demo`] for caches that give memory to partitions in pages of 1 MiB, one kind of page for each range of sizes: objects and cache are eight
+/// times as large, and the sizes lie closer together, so that a page is a small part of a partition and the kinds are few.
+pub fn demo_in_pages(measured: Nanos) -> Workload {
+    let mut workload = demo(measured);
+    workload.name = "demo-in-pages".to_owned();
+    workload.cache_per_server = Bytes(workload.cache_per_server.0 * LARGER);
+    for backend in &mut workload.backends {
+        backend.sizes = SizeSpec::LogNormal {
+            mu: 8.984, // 6.8 + 0.5^2 / 2 - 0.2^2 / 2 + ln 8: the mean is eight times that of the demo
+            sigma: 0.2,
+            bytes_min: 4_096,
+            bytes_max: 16_384,
+        };
+    }
+    workload
+}
+
 fn backend(row: &Row) -> BackendSpec {
     BackendSpec {
         name: BackendName::new(row.name).expect("a word"),
@@ -126,7 +146,12 @@ mod tests {
 
     #[test]
     fn no_catalogue_fits_the_cache() {
-        let workload = demo(Nanos::from_secs(120));
+        for workload in [demo(Nanos::from_secs(120)), demo_in_pages(Nanos::from_secs(120))] {
+            no_catalogue_fits(&workload);
+        }
+    }
+
+    fn no_catalogue_fits(workload: &Workload) {
         for id in 0..workload.backends.len() {
             let bytes = workload.catalogue_bytes(BackendId(id as u16));
             assert!(

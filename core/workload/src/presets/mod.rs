@@ -12,7 +12,7 @@ use robinhood_stats::Nanos;
 
 use crate::spec::Workload;
 
-pub use demo::demo;
+pub use demo::{demo, demo_in_pages};
 pub use onerf::{Variant, onerf, onerf_variant};
 
 /// Names of all presets.

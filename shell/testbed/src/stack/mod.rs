@@ -225,12 +225,15 @@ impl ColdStack {
         let client =
             client.build().map_err(|error| StackError::Client { stack: stack.clone(), error })?;
         let item_bytes_max = dataset.ids().map(|id| dataset.item_bytes_max(id)).collect();
+        let managed = cache
+            .managed(config.kind, names, item_bytes_max)
+            .map_err(|error| StackError::Cache { stack: stack.clone(), error })?;
         let control = ControlLoop::builder(client.clone())
             .name(&stack)
             .policy(config.kind.policy())
             .mode(config.kind.mode())
             .time_scale(config.time_scale)
-            .cache(cache.managed(config.kind, names, item_bytes_max))
+            .cache(managed)
             .clock(move || clock.now())
             .start()
             .map_err(|error| StackError::Control { stack, error })?;

@@ -3,6 +3,7 @@
 //! Place in the flow: made before the cache is filled, lives as long as the stack. Servers listen on Unix sockets in a folder of their own,
 //! which nobody else can reach, and end with the stack.
 
+mod process;
 mod servers;
 
 use std::fmt;
@@ -15,8 +16,8 @@ use robinhood_control::{ManagedCache, Reading, StoreCache};
 use robinhood_stats::{BackendName, Bytes};
 use serde::Serialize;
 
+use process::Program;
 pub(super) use servers::Servers;
-pub use servers::ServersError;
 
 use super::StackKind;
 
@@ -32,17 +33,23 @@ pub enum CacheKind {
     Process,
     /// Our cache server, asked over memcached's protocol.
     Server,
+    /// memcached as it is installed, one for each backend or one for all.
+    Memcached,
+    /// Redis as it is installed, one for each backend or one for all.
+    Redis,
 }
 
 impl CacheKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Process, Self::Server];
+    pub const ALL: [Self; 4] = [Self::Process, Self::Server, Self::Memcached, Self::Redis];
 
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
             Self::Server => "server",
+            Self::Memcached => "memcached",
+            Self::Redis => "redis",
         }
     }
 }
@@ -61,6 +68,41 @@ impl FromStr for CacheKind {
         let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
         found.ok_or_else(|| format!("`{text}` is none of {}", kinds.join(", ")))
     }
+}
+
+/// A cache that cannot start, or cannot be controlled.
+#[derive(Debug, thiserror::Error)]
+pub enum ServersError {
+    /// The store refuses its size or partitions.
+    #[error("{0}")]
+    Store(#[from] robinhood_cache::StoreConfigError),
+    /// Our server refuses its settings, or has no socket or thread.
+    #[error("the cache server: {0}")]
+    Server(#[from] robinhood_cache_server::CacheServerError),
+    /// A limit that does not fit.
+    #[error("the cache server: {0}")]
+    Limit(#[from] robinhood_cache_server::LimitRefused),
+    /// No folder for the sockets.
+    #[error(
+        "no folder for the sockets of the cache servers: {0}; set TMPDIR to one that is writable"
+    )]
+    Folder(std::io::Error),
+    /// A program that is not there, or does not listen.
+    #[error(
+        "cannot run {program}: {error}; install it, on Debian and Ubuntu: apt-get install {program}"
+    )]
+    Process {
+        /// The program, and the package of the same name.
+        program: &'static str,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A cache that cannot be controlled.
+    #[error("{0}")]
+    Adapter(#[from] robinhood_agent::AdapterError),
+    /// No thread.
+    #[error("cannot start the thread that speaks to the caches: {0}")]
+    Thread(std::io::Error),
 }
 
 /// The cache of one stack.
@@ -89,6 +131,12 @@ impl StackCache {
                 Self::Process(Arc::new(Store::new(&config)?))
             }
             CacheKind::Server => Self::Servers(Servers::ours(shared, budget, names)?),
+            CacheKind::Memcached => {
+                Self::Servers(Servers::processes(Program::Memcached, shared, budget, names)?)
+            }
+            CacheKind::Redis => {
+                Self::Servers(Servers::processes(Program::Redis, shared, budget, names)?)
+            }
         })
     }
 
@@ -106,12 +154,12 @@ impl StackCache {
         kind: StackKind,
         names: Vec<BackendName>,
         item_bytes_max: Vec<Bytes>,
-    ) -> Box<dyn ManagedCache> {
-        match self {
+    ) -> Result<Box<dyn ManagedCache>, ServersError> {
+        Ok(match self {
             Self::Process(store) => Box::new(StoreCache::new(store.clone(), names, item_bytes_max)),
             Self::Servers(_) if kind == StackKind::Shared => Box::new(Unlimited { names }),
-            Self::Servers(servers) => servers.managed(names, item_bytes_max),
-        }
+            Self::Servers(servers) => servers.managed(names, item_bytes_max)?,
+        })
     }
 }
 

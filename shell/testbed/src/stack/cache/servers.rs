@@ -2,44 +2,37 @@
 
 use std::path::PathBuf;
 
+use robinhood_agent::{
+    Access, Address as AgentAddress, Driven, MemcachedAdapter, RedisAdapter, Target,
+};
 use robinhood_cache::PartitionId;
 use robinhood_cache_server::{
-    Address, CacheServer, CacheServerConfig, CacheServerError, LimitRefused, Listen, OTHER,
-    Partitioning,
+    Address, CacheServer, CacheServerConfig, Listen, OTHER, Partitioning,
 };
 use robinhood_client::{CacheProtocol, Endpoint, RemoteCache};
 use robinhood_control::{ManagedCache, StoreCache};
 use robinhood_stats::{BackendName, Bytes};
 use tempfile::TempDir;
 
+use super::ServersError;
+use super::process::{self, CacheProcess, Program};
+
 /// What our server keeps for keys of no backend: nobody sends any.
 const OTHER_LIMIT: Bytes = Bytes::from_kib(64);
 
-/// Cache servers that cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum ServersError {
-    /// The store refuses its size or partitions.
-    #[error("{0}")]
-    Store(#[from] robinhood_cache::StoreConfigError),
-    /// Our server refuses its settings, or has no socket or thread.
-    #[error("the cache server: {0}")]
-    Server(#[from] CacheServerError),
-    /// A limit that does not fit.
-    #[error("the cache server: {0}")]
-    Limit(#[from] LimitRefused),
-    /// No folder for the sockets.
-    #[error(
-        "no folder for the sockets of the cache servers: {0}; set TMPDIR to one that is writable"
-    )]
-    Folder(std::io::Error),
-}
-
 /// Servers that run, and where.
 pub(in crate::stack) struct Servers {
-    server: CacheServer,
-    socket: PathBuf,
+    running: Running,
+    /// Of each backend.
+    sockets: Vec<PathBuf>,
     /// Removed when the servers have ended.
     _folder: TempDir,
+}
+
+enum Running {
+    Ours(CacheServer),
+    /// One for each backend, or one for all.
+    Processes(Program, #[expect(dead_code, reason = "kept until the end")] Vec<CacheProcess>),
 }
 
 impl Servers {
@@ -62,32 +55,82 @@ impl Servers {
         if !shared {
             let handle = server.handle();
             handle.set_limit(OTHER, OTHER_LIMIT)?;
-            let (each, left) = {
-                let bytes = budget.0.saturating_sub(OTHER_LIMIT.0);
-                (bytes / names.len() as u64, bytes % names.len() as u64)
-            };
-            for (place, name) in (0..).zip(names) {
-                handle.set_limit(name.as_str(), Bytes(each + u64::from(place < left)))?;
+            let all = Bytes(budget.0.saturating_sub(OTHER_LIMIT.0));
+            for (name, limit) in names.iter().zip(evenly(all, Bytes(1), names.len())) {
+                handle.set_limit(name.as_str(), limit)?;
             }
         }
-        Ok(Self { server, socket, _folder: folder })
+        let sockets = vec![socket; names.len()];
+        Ok(Self { running: Running::Ours(server), sockets, _folder: folder })
+    }
+
+    /// A process for each backend, or one for all.
+    pub(super) fn processes(
+        program: Program,
+        shared: bool,
+        budget: Bytes,
+        names: &[BackendName],
+    ) -> Result<Self, ServersError> {
+        process::check(program)?;
+        let folder = tempfile::tempdir().map_err(ServersError::Folder)?;
+        let start = |name: &str, limit| CacheProcess::start(program, folder.path(), name, limit);
+        let processes = if shared {
+            vec![start("all", budget)?]
+        } else {
+            let limits = evenly(budget, Bytes::from_mib(1), names.len());
+            let each = names.iter().zip(limits);
+            each.map(|(name, limit)| start(name.as_str(), limit)).collect::<Result<_, _>>()?
+        };
+        let sockets = processes.iter().map(|process| process.socket.clone()).cycle();
+        let sockets = sockets.take(names.len()).collect();
+        Ok(Self { running: Running::Processes(program, processes), sockets, _folder: folder })
     }
 
     /// A new client, with connections of its own.
     pub(in crate::stack) fn connect(&self, names: &[BackendName]) -> RemoteCache {
-        let endpoint = Endpoint::Unix(self.socket.clone());
-        let backends = names.iter().map(|name| (name.clone(), endpoint.clone()));
-        RemoteCache::new(CacheProtocol::Memcached, backends)
+        let protocol = match &self.running {
+            Running::Ours(_) | Running::Processes(Program::Memcached, _) => {
+                CacheProtocol::Memcached
+            }
+            Running::Processes(Program::Redis, _) => CacheProtocol::Redis,
+        };
+        let endpoint = |socket: &PathBuf| Endpoint::Unix(socket.clone());
+        let backends = names.iter().cloned().zip(self.sockets.iter().map(endpoint));
+        RemoteCache::new(protocol, backends)
     }
 
+    /// What sets the limits of the partitions.
     pub(super) fn managed(
         &self,
         names: Vec<BackendName>,
         item_bytes_max: Vec<Bytes>,
-    ) -> Box<dyn ManagedCache> {
-        let store = self.server.handle().store().clone();
-        let cache = StoreCache::new(store, names, item_bytes_max);
-        // The first partition is that of all other keys.
-        Box::new(cache.from_partition(PartitionId(1)).debts_are_paid_elsewhere())
+    ) -> Result<Box<dyn ManagedCache>, ServersError> {
+        let program = match &self.running {
+            Running::Ours(server) => {
+                let store = server.handle().store().clone();
+                let cache = StoreCache::new(store, names, item_bytes_max);
+                // The first partition is that of all other keys.
+                let cache = cache.from_partition(PartitionId(1)).debts_are_paid_elsewhere();
+                return Ok(Box::new(cache));
+            }
+            Running::Processes(program, _) => *program,
+        };
+        let target = |socket: &PathBuf| Target::from(AgentAddress::Unix(socket.clone()));
+        let partitions = names.into_iter().zip(self.sockets.iter().map(target)).collect();
+        let driven = match program {
+            Program::Memcached => {
+                Driven::start(MemcachedAdapter::attach(partitions, Access::Change)?)
+            }
+            Program::Redis => Driven::start(RedisAdapter::attach(partitions, Access::Change)?),
+        };
+        Ok(Box::new(driven.map_err(ServersError::Thread)?))
     }
+}
+
+/// The same for everybody in whole granules; what is left goes to the first.
+fn evenly(bytes: Bytes, granule: Bytes, parts: usize) -> Vec<Bytes> {
+    let parts = parts as u64;
+    let granules = bytes.0 / granule.0;
+    let part = |place| granules / parts + u64::from(place < granules % parts);
+    (0..parts).map(|place| Bytes(part(place) * granule.0)).collect()
 }
