@@ -4,15 +4,18 @@
 //! One round of sizes in a small cache as a test; `CHURN_SECONDS=600 cargo test --release -p robinhood-cache-server --test memory -- --nocapture` for as
 //! many rounds as that takes in one of 2 GiB (or `CHURN_MIB`), with the course in lines of CSV.
 
+#[expect(dead_code, reason = "what the tests over sockets need besides")]
+#[path = "server/support.rs"]
+mod support;
+
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use robinhood_cache_server::{
-    Address, CacheServer, CacheServerConfig, Listen, Partitioning, ServerHandle,
-};
+use robinhood_cache_server::{CacheServerConfig, Partitioning, ServerHandle};
 use robinhood_stats::Bytes;
+use support::{Draws, any_port};
 
 const PARTITIONS: u64 = 20;
 /// Sizes of values that come in, one after the other; up to a quarter more.
@@ -24,19 +27,6 @@ const BUNCH: u64 = 200;
 /// A limit changes whenever values of this part of the budget have come in: one in a hundred.
 const RESIZES: u64 = 100;
 const LINE_EVERY: Duration = Duration::from_secs(1);
-
-/// SplitMix64.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % end
-    }
-}
 
 fn resident() -> Bytes {
     const PAGE_BYTES: u64 = 4_096;
@@ -130,13 +120,11 @@ impl Churn {
 }
 
 fn start(budget: Bytes) -> Churn {
-    let address = Address::Inet(([127, 0, 0, 1], 0).into());
-    let mut config = CacheServerConfig::new(budget, vec![Listen { address, partition: None }]);
+    let mut config = CacheServerConfig::new(budget, vec![any_port()]);
     let known = (0..PARTITIONS).map(|one| format!("p{one}").parse().expect("a name"));
     config.partitioning =
         Partitioning::Prefix { separator: b':', known: known.collect(), created_max: 0 };
-    let server = CacheServer::start(&config).expect("loopback has a free port");
-    let Address::Inet(address) = server.addresses()[0] else { panic!("an internet address") };
+    let (server, address) = support::start(&config);
     let handle = server.handle();
     let keys = budget.0 / handle.store().item_bytes(b"p10:12345678", &[0; 225]).0;
     let client = TcpStream::connect(address).expect("the server listens");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, PATIENCE, config, start};
+use crate::support::{Client, Draws, PATIENCE, config, start};
 use robinhood_cache_server::{CacheServerConfig, Dispatch, Partitioning, ServerHandle};
 use robinhood_stats::Bytes;
 
@@ -42,19 +42,6 @@ impl Lines {
         let mut line = String::new();
         self.read.read_line(&mut line).expect("the server answers");
         line.trim_end_matches(['\r', '\n']).to_owned()
-    }
-}
-
-/// SplitMix64: the same run from the same seed.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % end
     }
 }
 
