@@ -6,7 +6,8 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -179,6 +180,127 @@ fn space_goes_to_the_backend_that_reports_say_blocks_requests() {
     assert_eq!(stack["backends"].as_array().unwrap().len(), 3, "{shown}");
     assert!(stack["moved_bytes"].as_u64().unwrap() > 0, "{shown}");
     assert!(!server.end().is_empty());
+}
+
+/// memcached behind a Unix socket, 64 MiB, full of values of 100 kB.
+struct Memcached {
+    process: Running,
+    socket: PathBuf,
+}
+
+impl Memcached {
+    fn start(folder: &Path, name: &str) -> Self {
+        let socket = folder.join(name);
+        let arguments = ["-u", "root", "-t", "1", "-m", "64", "-s", path(&socket)];
+        let child = Command::new("memcached").args(arguments).stdin(Stdio::null()).spawn();
+        let child = child.expect("memcached is installed; ./test --prepare does it");
+        let started = Instant::now();
+        while UnixStream::connect(&socket).is_err() {
+            assert!(started.elapsed() < PATIENCE, "memcached does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let memcached = Self { process: Running(child), socket };
+        for number in 0..700 {
+            assert_eq!(memcached.ask(&set(&number.to_string(), 100_000), "\r\n"), "STORED\r\n");
+        }
+        memcached
+    }
+
+    /// What it answers, up to the first `end`.
+    fn ask(&self, command: &str, end: &str) -> String {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(command.as_bytes()).unwrap();
+        let (mut answer, mut bytes) = (String::new(), [0; 4_096]);
+        while !answer.ends_with(end) {
+            let count = stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "{answer}");
+            answer += std::str::from_utf8(&bytes[..count]).unwrap();
+        }
+        answer
+    }
+
+    fn setting(&self, name: &str) -> u64 {
+        let settings = self.ask("stats settings\r\n", "END\r\n");
+        let mut lines = settings.lines().filter_map(|line| line.strip_prefix("STAT "));
+        let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        found.unwrap_or_else(|| panic!("{name}: {settings}")).parse().unwrap()
+    }
+}
+
+/// Reports in which `slow` blocks the slow requests.
+fn report_slow(reports: &str) {
+    let lines = "{\"latency_ms\": 50, \"blocking\": \"slow\"}\n".repeat(2)
+        + &"{\"latency_ms\": 2, \"blocking\": \"fast\"}\n".repeat(62);
+    let receipt = http(reports, "POST /v1/reports", &lines);
+    assert_eq!(receipt["accepted"], 64);
+}
+
+#[test]
+fn beside_memcached_advice_changes_nothing_and_action_moves_limits_and_restores_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let [fast, slow] = ["fast", "slow"].map(|name| Memcached::start(folder.path(), name));
+    let file = folder.path().join("robinhood.toml");
+    let start = |mode: &str| {
+        let text = format!(
+            "[beside]\nkind = \"memcached\"\n[beside.caches]\nfast = \"unix:{}\"\nslow = \"unix:{}\"\n\
+             [controller]\nmode = \"{mode}\"\nperiod = \"1s\"\n[http]\nlisten = \"127.0.0.1:0\"\npage_port = 0\n",
+            path(&fast.socket),
+            path(&slow.socket),
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut server = Server::start(&["run", "--config", path(&file)]);
+        let reports = server.said("reports and figures at http://");
+        let page = server.said("page at http://");
+        (server, reports, page)
+    };
+    let limits = || [fast.setting("maxbytes"), slow.setting("maxbytes")];
+    let before = limits();
+
+    let (server, reports, page) = start("advise");
+    let started = Instant::now();
+    let advised = || {
+        let decisions = http(&reports, "GET /v1/decisions", "");
+        let mut decisions = decisions.as_array().unwrap().clone();
+        decisions
+            .retain(|one| one["changes"].as_array().is_some_and(|changes| !changes.is_empty()));
+        !decisions.is_empty()
+    };
+    while !advised() {
+        report_slow(&reports);
+        assert!(started.elapsed() < PATIENCE, "{}", http(&reports, "GET /v1/decisions", ""));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let shown = http(page.trim_end_matches('/'), "GET /v1/state", "");
+    assert_eq!(shown["state"]["stacks"][0]["backends"].as_array().unwrap().len(), 2, "{shown}");
+    assert!(server.end().contains("slow"));
+    assert_eq!((limits(), fast.setting("slab_automove")), (before, 1), "it only read");
+
+    let (server, reports, _) = start("active");
+    let started = Instant::now();
+    while limits()[1] <= before[1] {
+        report_slow(&reports);
+        assert!(started.elapsed() < PATIENCE, "{}", http(&reports, "GET /v1/decisions", ""));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(fast.setting("slab_automove"), 0, "one mover at a time");
+    server.end();
+    let [after_fast, after_slow] = limits();
+    assert!(after_fast < before[0] && after_slow > before[1]);
+    assert!(after_fast + after_slow <= before[0] + before[1], "never more than there was");
+    assert_eq!(fast.setting("slab_automove"), 1, "set back");
+    drop((fast.process, slow.process));
+}
+
+#[test]
+fn a_cache_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("robinhood.toml");
+    let text = "[beside]\nkind = \"redis\"\n[beside.caches]\nads = \"unix:/nowhere/redis.sock\"\n";
+    std::fs::write(&file, text).unwrap();
+    let (code, error) = refused(&["run", "--config", path(&file)]);
+    assert_eq!(code, 1, "{error}");
+    assert!(error.contains("ads") && error.contains("/nowhere/redis.sock"), "{error}");
 }
 
 fn path(path: &Path) -> &str {

@@ -26,8 +26,14 @@ impl Controller {
     pub(crate) fn run_period(&mut self, now: Instant) {
         let is_active = self.config.mode == Mode::Active;
         let is_read_back = self.failure.as_ref().is_some_and(|failure| failure.read_back);
-        if is_read_back || !is_active {
+        if is_read_back {
             self.start_from_cache();
+        } else if !is_active {
+            // What whole granules leave over counts on, as it would if somebody acted: else small partitions would never be advised to pay.
+            let carries: Vec<i64> =
+                self.books.partitions.iter().map(|partition| partition.carry).collect();
+            self.start_from_cache();
+            self.set_carries(carries);
         } else {
             self.books.repeat_orders(self.config.granule.0);
         }
@@ -203,6 +209,12 @@ impl Controller {
         self.books.partitions.iter().enumerate().map(terms).collect()
     }
 
+    fn set_carries(&mut self, carries_bytes: Vec<i64>) {
+        for (partition, carry) in self.books.partitions.iter_mut().zip(carries_bytes) {
+            partition.carry = carry;
+        }
+    }
+
     fn record(&mut self, now: Instant, inputs: Inputs, outcome: Outcome, hold: Option<HoldReason>) {
         let nobody = matches!(inputs.wish, Wish::Weights(_))
             && outcome.weights.iter().all(|&weight| weight == 0.0);
@@ -214,11 +226,9 @@ impl Controller {
             for (partition, (_, limit)) in self.books.partitions.iter_mut().zip(new.iter()) {
                 partition.aim(limit.0);
             }
-            for (partition, carry) in self.books.partitions.iter_mut().zip(outcome.carries_bytes) {
-                partition.carry = carry;
-            }
             self.allocation = new.clone();
         }
+        self.set_carries(outcome.carries_bytes);
         if self.decisions.len() == DECISIONS_MAX {
             self.decisions.pop_front();
         }

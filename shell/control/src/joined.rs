@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use robinhood_blocking::{Collector, CollectorConfig, Delta, Snapshot};
 use robinhood_client::Client;
 use robinhood_controller::{
-    Allocation, Controller, ControllerConfig, Decision, FloorRule, Mode, PartitionUsage, PolicyKind,
+    Allocation, Controller, ControllerConfig, Decision, FloorRule, Mode, PartitionUsage,
+    PolicyKind, Protection,
 };
 use robinhood_stats::{BackendName, Bytes, Instant, Nanos};
 use serde::Serialize;
@@ -56,7 +57,7 @@ pub struct Moves {
 
 /// The state machines and what they said last.
 pub(crate) struct Joined {
-    pub(crate) client: Client,
+    client: Option<Client>,
     clock: Clock,
     sources: Vec<Source>,
     cache: Box<dyn ManagedCache>,
@@ -74,7 +75,7 @@ pub(crate) struct Joined {
 
 impl Joined {
     pub(crate) fn new(builder: ControlBuilder) -> Result<Self, ControlError> {
-        let ControlBuilder { client, cache, policy, mode, time_scale, .. } = builder;
+        let ControlBuilder { client, cache, policy, mode, protection, time_scale, .. } = builder;
         let mut cache = cache.ok_or(ControlError::NoCache)?;
         let config =
             CollectorConfig { slots_per_period: SLOTS_PER_PERIOD, ..CollectorConfig::default() };
@@ -83,7 +84,7 @@ impl Joined {
         let names = cache.names().to_vec();
         let now = (builder.clock)();
         Ok(Self {
-            controller: controller(cache.as_ref(), policy, mode, time_scale, now)?,
+            controller: controller(cache.as_ref(), policy, (mode, protection), time_scale, now)?,
             collector: Collector::new(config)?,
             slot,
             totals: vec![BackendTotals::default(); names.len()],
@@ -111,7 +112,8 @@ impl Joined {
     pub(crate) fn step(&mut self) {
         let now = (self.clock)();
         let age = Nanos(self.slot.0 / 2);
-        let mut deltas = vec![self.client.take_delta(age)];
+        let mut deltas: Vec<Delta> =
+            self.client.iter().map(|client| client.take_delta(age)).collect();
         deltas.extend(self.sources.iter_mut().map(|source| source(age)));
         for delta in &deltas {
             // A refused delta is counted by the collector and seen by the controller as a stale report.
@@ -202,7 +204,7 @@ fn tell(controller: &mut Controller, now: Instant, reading: &Reading) {
 fn controller(
     cache: &dyn ManagedCache,
     policy: PolicyKind,
-    mode: Mode,
+    (mode, protection): (Mode, Protection),
     time_scale: f64,
     now: Instant,
 ) -> Result<Option<Controller>, ControlError> {
@@ -211,7 +213,7 @@ fn controller(
     }
     let limits: Vec<_> = cache.names().iter().cloned().zip(cache.limits()).collect();
     let mut config = ControllerConfig::new(cache.budget()).scaled(time_scale);
-    config.mode = mode;
+    (config.mode, config.protection) = (mode, protection);
     config.granule = cache.granule();
     config.floor = FloorRule { adapter_min: cache.limit_min(), ..config.floor };
     let start = Allocation::new(cache.budget(), limits.clone(), |_| Bytes::ZERO)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use robinhood_blocking::{Delta, Snapshot};
 use robinhood_client::Client;
-use robinhood_controller::{Controller, Decision, Mode, PartitionUsage, PolicyKind};
+use robinhood_controller::{Controller, Decision, Mode, PartitionUsage, PolicyKind, Protection};
 use robinhood_stats::{Instant, Nanos};
 
 use crate::joined::{BackendTotals, Clock, Joined, Moves, Source};
@@ -15,10 +15,11 @@ use crate::view::{ControlView, RbcView};
 
 /// Sets up a [`ControlLoop`].
 pub struct ControlBuilder {
-    pub(crate) client: Client,
+    pub(crate) client: Option<Client>,
     pub(crate) cache: Option<Box<dyn ManagedCache>>,
     pub(crate) policy: PolicyKind,
     pub(crate) mode: Mode,
+    pub(crate) protection: Protection,
     pub(crate) time_scale: f64,
     pub(crate) clock: Clock,
     pub(crate) sources: Vec<Source>,
@@ -46,6 +47,20 @@ pub enum ControlError {
 }
 
 impl ControlBuilder {
+    fn new(cache: Option<Box<dyn ManagedCache>>, client: Option<Client>, clock: Clock) -> Self {
+        Self {
+            cache,
+            client,
+            policy: PolicyKind::Robinhood,
+            mode: Mode::Active,
+            protection: Protection::default(),
+            time_scale: 1.0,
+            clock,
+            sources: Vec::new(),
+            name: "client".to_owned(),
+        }
+    }
+
     /// How the cache is divided. Default: [`PolicyKind::Robinhood`]. With [`PolicyKind::Shared`] there is no controller:
     /// RBC is shown and nothing moves.
     #[must_use]
@@ -58,6 +73,13 @@ impl ControlBuilder {
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// Bounds on the load of the backends. Default: none; [`Protection::for_agents`] where caches are somebody's that runs already.
+    #[must_use]
+    pub fn protection(mut self, protection: Protection) -> Self {
+        self.protection = protection;
         self
     }
 
@@ -75,7 +97,7 @@ impl ControlBuilder {
         self
     }
 
-    /// The clock of all moments in snapshots and decisions, which never goes back. Default: [`Client::now`].
+    /// The clock of all moments in snapshots and decisions, which never goes back. Default: [`Client::now`], or time since the loop was set up.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + 'static) -> Self {
         self.clock = Box::new(clock);
@@ -141,16 +163,14 @@ impl ControlLoop {
             let names = client.names().cloned().collect();
             Box::new(StoreCache::new(store.clone(), names, Vec::new())) as Box<dyn ManagedCache>
         });
-        ControlBuilder {
-            cache: own,
-            client,
-            policy: PolicyKind::Robinhood,
-            mode: Mode::Active,
-            time_scale: 1.0,
-            clock: Box::new(move || of_clock.now()),
-            sources: Vec::new(),
-            name: "client".to_owned(),
-        }
+        ControlBuilder::new(own, Some(client), Box::new(move || of_clock.now()))
+    }
+
+    /// Starts to set up a loop beside a cache whose users send reports: [`ControlBuilder::reports_from`]. Its clock begins now.
+    pub fn beside(cache: Box<dyn ManagedCache>) -> ControlBuilder {
+        let epoch = std::time::Instant::now();
+        let clock = move || Instant(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        ControlBuilder::new(Some(cache), None, Box::new(clock))
     }
 
     /// One step out of turn: takes in what was counted so far.

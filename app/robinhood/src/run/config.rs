@@ -14,6 +14,7 @@ use robinhood_controller::{Mode, PolicyKind};
 use robinhood_stats::{BackendName, Bytes, Nanos};
 use serde::Deserialize;
 
+use super::beside::BesideSection;
 use crate::cache;
 use crate::failure::Failure;
 
@@ -27,7 +28,10 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunConfig {
-    pub(crate) cache: CacheSection,
+    /// A cache server of its own,
+    pub(crate) cache: Option<CacheSection>,
+    /// or caches that run already.
+    pub(crate) beside: Option<BesideSection>,
     #[serde(default)]
     pub(crate) controller: ControllerSection,
     #[serde(default)]
@@ -82,7 +86,7 @@ pub(crate) struct HttpSection {
 pub(crate) struct Text<T>(pub(crate) T);
 
 /// What can be written as [`Text`].
-trait Parsed: Sized {
+pub(super) trait Parsed: Sized {
     fn parsed(text: &str) -> Result<Self, String>;
 }
 
@@ -187,6 +191,8 @@ impl Default for HttpSection {
 const PERIOD: Nanos = Nanos::from_secs(5);
 /// Shorter ones would see too few requests, longer ones react after the day is over.
 const PERIODS: [Nanos; 2] = [Nanos::from_millis(50), Nanos::from_secs(300)];
+/// Caches in other processes are not asked more often.
+const PERIOD_BESIDE_MIN: Nanos = Nanos::from_secs(1);
 
 impl RunConfig {
     /// Reads a file.
@@ -212,7 +218,10 @@ impl RunConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        let [least, most] = PERIODS;
+        let [mut least, most] = PERIODS;
+        if self.beside.is_some() {
+            least = PERIOD_BESIDE_MIN;
+        }
         let period = self.controller.period.0;
         if !(least..=most).contains(&period) {
             return Err(format!("controller.period: {period} is outside {least} to {most}"));
@@ -223,13 +232,35 @@ impl RunConfig {
                 "http.listen: {listen} is not a loopback address, and nobody is asked for a password there"
             ));
         }
-        if self.cache.partitions.is_empty() {
+        match (&self.cache, &self.beside) {
+            (Some(cache), None) => cache.check(),
+            (None, Some(beside)) => beside.check(),
+            (None, None) => Err(
+                "missing section: `[cache]` for a cache server, or `[beside]` for caches that run already"
+                    .to_owned(),
+            ),
+            (Some(_), Some(_)) => {
+                Err("`[cache]` and `[beside]` are both there: one process moves one cache"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// All times of the paper are divided by this.
+    pub(crate) fn time_scale(&self) -> f64 {
+        PERIOD.as_secs_f64() / self.controller.period.0.as_secs_f64()
+    }
+}
+
+impl CacheSection {
+    fn check(&self) -> Result<(), String> {
+        if self.partitions.is_empty() {
             return Err("cache.partitions: name at least one backend".to_owned());
         }
-        if let Some(name) = self.cache.partitions.iter().find(|name| name.as_str() == OTHER) {
+        if let Some(name) = self.partitions.iter().find(|name| name.as_str() == OTHER) {
             return Err(format!("cache.partitions: `{name}` is what all other keys are called"));
         }
-        let mut names: Vec<_> = self.cache.partitions.iter().collect();
+        let mut names: Vec<_> = self.partitions.iter().collect();
         names.sort();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(twice) => Err(format!("cache.partitions: `{}` is there twice", twice[0])),
@@ -238,19 +269,14 @@ impl RunConfig {
     }
 
     /// What partitions are called in reports and decisions, in their order: the first is that of all other keys.
-    pub(crate) fn partitions(&self) -> Vec<BackendName> {
+    pub(crate) fn names(&self) -> Vec<BackendName> {
         let other = OTHER.parse().expect("a name that backends can have");
-        std::iter::once(other).chain(self.cache.partitions.iter().cloned()).collect()
-    }
-
-    /// All times of the paper are divided by this.
-    pub(crate) fn time_scale(&self) -> f64 {
-        PERIOD.as_secs_f64() / self.controller.period.0.as_secs_f64()
+        std::iter::once(other).chain(self.partitions.iter().cloned()).collect()
     }
 
     /// What the cache server is made of.
     pub(crate) fn server(&self) -> Result<CacheServerConfig, Failure> {
-        let section = &self.cache;
+        let section = self;
         let inet = section.listen.iter().copied().map(Address::Inet);
         let addresses = inet.chain(section.unix.clone().map(Address::Unix));
         let listen = addresses.map(|address| Listen { address, partition: None }).collect();
@@ -282,7 +308,8 @@ mod tests {
         let reference = include_str!("../../../../configs/reference.toml");
         let read = RunConfig::read(reference).unwrap();
         let mut least = RunConfig::read(LEAST).unwrap();
-        least.cache.partitions = read.cache.partitions.clone();
+        let partitions = read.cache.clone().unwrap().partitions;
+        least.cache.as_mut().unwrap().partitions = partitions;
         assert_eq!(read, least);
     }
 
@@ -303,7 +330,29 @@ mod tests {
     #[test]
     fn mistakes_are_refused_with_their_place() {
         for (text, reason) in [
-            ("", "missing field `cache`"),
+            ("", "missing section: `[cache]`"),
+            (
+                "[cache]\npartitions = [\"a\"]\n[beside]\nkind = \"redis\"\n[beside.caches]\na = \"h:1\"\n",
+                "both",
+            ),
+            (
+                "[beside]\nkind = \"memcache\"\n[beside.caches]\na = \"h:1\"\n",
+                "none of `memcached`",
+            ),
+            ("[beside]\nkind = \"memcached\"\n[beside.caches]\na = \"h\"\n", "line 4"),
+            ("[beside]\nkind = \"memcached\"\n[beside.caches]\n", "at least one backend"),
+            (
+                "[beside]\nkind = \"server\"\n[beside.caches]\na = \"h:1\"\nb = \"h:2\"\n",
+                "same address",
+            ),
+            (
+                "[beside]\nkind = \"redis\"\nuser = \"u\"\n[beside.caches]\na = \"h:1\"\n",
+                "password_file",
+            ),
+            (
+                "[beside]\nkind = \"redis\"\n[beside.caches]\na = \"h:1\"\n[controller]\nperiod = \"500ms\"\n",
+                "outside 1.00 s",
+            ),
             ("[cache]\npartitions = []\n", "name at least one"),
             ("[cache]\npartitions = [\"a\", \"a\"]\n", "`a` is there twice"),
             ("[cache]\npartitions = [\"other\"]\n", "all other keys"),

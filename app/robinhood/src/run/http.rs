@@ -1,6 +1,6 @@
 //! What `robinhood run` takes and tells over HTTP.
 //!
-//! Place in the flow: beside the cache's own routes. Reports come in, RBC and decisions go out.
+//! Place in the flow: beside the routes of the cache server, where there is one. Reports come in, RBC and decisions go out.
 
 use std::sync::Arc;
 
@@ -14,16 +14,19 @@ use robinhood_intake::Intake;
 
 /// All routes.
 pub(crate) fn router(
-    server: ServerHandle,
+    server: Option<ServerHandle>,
     control: &Arc<ControlLoop>,
     intake: Arc<Intake>,
 ) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/v1/rbc", get(rbc))
         .route("/v1/decisions", get(decisions))
         .with_state(control.clone())
-        .merge(robinhood_intake::router(intake))
-        .merge(robinhood_cache_server::router(server))
+        .merge(robinhood_intake::router(intake));
+    match server {
+        Some(server) => routes.merge(robinhood_cache_server::router(server)),
+        None => routes,
+    }
 }
 
 /// Who makes requests slow, and what the cache gives to whom.

@@ -1,8 +1,9 @@
-//! `robinhood run`: cache server, reports and controller in one process.
+//! `robinhood run`: reports, controller and a cache server, or an agent beside caches that run already, in one process.
 //!
 //! Place in the flow: an application keeps its backends' answers in the cache over the memcached protocol and posts a line for each finished
 //! request; the controller moves the cache's space to the backends that make requests slow.
 
+mod beside;
 mod config;
 mod http;
 mod watched;
@@ -13,14 +14,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use robinhood_agent::EventReader;
 use robinhood_cache_server::{AdminServer, CacheServer};
-use robinhood_client::Client;
 use robinhood_control::{ControlLoop, StoreCache};
+use robinhood_controller::{PartitionUsage, Protection};
 use robinhood_dashboard::{Dashboard, DashboardConfig};
 use robinhood_intake::Intake;
 
 use crate::cache::{failure, say_addresses, summary};
 use crate::failure::Failure;
+use crate::table::Table;
 use crate::{interrupt, output};
 use config::RunConfig;
 use watched::Watched;
@@ -35,9 +38,15 @@ Examples:
   curl 127.0.0.1:7072/v1/rbc
   robinhood top                          what the page shows, in a terminal
 
-The least that a file needs:
+The least that a file needs, for a cache server of its own or beside caches that run already:
   [cache]
-  partitions = [\"ratings\", \"catalogue\"]";
+  partitions = [\"ratings\", \"catalogue\"]
+
+  [beside]
+  kind = \"memcached\"
+  [beside.caches]
+  ratings = \"127.0.0.1:11211\"
+  catalogue = \"127.0.0.1:11212\"";
 
 /// Flags of `robinhood run`.
 #[derive(Debug, Args)]
@@ -51,23 +60,35 @@ pub(crate) struct RunArgs {
     seconds: Option<u32>,
 }
 
+/// The caches of a run.
+enum Caches {
+    /// A server in this process.
+    Own(CacheServer),
+    /// Caches that run already, and what is heard of them.
+    Beside(EventReader),
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let config = RunConfig::load(&args.config)?;
     let stop = interrupt::stop_flag()?;
-    let server = CacheServer::start(&config.server()?).map_err(failure)?;
     let intake = Arc::new(Intake::default());
-    let control = Arc::new(control(&config, &server, &intake)?);
-    let routes = http::router(server.handle(), &control, intake.clone());
+    let (caches, control) = start(&config, &intake)?;
+    let control = Arc::new(control);
+    let server = match &caches {
+        Caches::Own(server) => Some(server.handle()),
+        Caches::Beside(_) => None,
+    };
+    let routes = http::router(server.clone(), &control, intake.clone());
     let http = AdminServer::start(config.http.listen, routes).map_err(failure)?;
-    let watched = Arc::new(Watched::new(&config, server.handle(), control));
+    let watched = Arc::new(Watched::new(&config, server, control));
     let page = config.http.page.then(|| {
         let settings =
             DashboardConfig { port: config.http.page_port, ..DashboardConfig::default() };
         Dashboard::start(&settings, watched.clone())
     });
     let page = page.transpose().map_err(|error| Failure::failed(format!("the page: {error}")))?;
-    say_addresses(&server);
+    caches.say();
     output::say(&format!("reports and figures at http://{}\n", http.address()));
     if let Some(page) = &page {
         output::say(&format!("page at {}\n", page.url()));
@@ -78,33 +99,81 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     {
         std::thread::sleep(LOOK);
         watched.look();
+        caches.listen();
     }
-    let partitions = server.handle().partitions();
     drop((page, http));
-    server.stop();
-    output::say(&summary(&partitions));
+    let usage = watched.usage();
+    drop(watched); // the control loop, and with it the adapters, which restore what they changed
+    caches.end(&usage);
     Ok(())
 }
 
-/// The loop around the server's cache.
-fn control(
-    config: &RunConfig,
-    server: &CacheServer,
-    intake: &Arc<Intake>,
-) -> Result<ControlLoop, Failure> {
-    let names = config.partitions();
-    let store = server.handle().store().clone();
-    let largest = store.item_bytes(&[0; 250], &vec![0; config.cache.value_max.0.0 as usize]);
-    let item_bytes_max = vec![largest; names.len()];
-    let cache = StoreCache::new(store.clone(), names.clone(), item_bytes_max);
-    let client = Client::builder(store, names).build().map_err(Failure::configuration)?;
-    ControlLoop::builder(client)
-        .policy(config.controller.policy.0)
-        .mode(config.controller.mode.0)
+/// Starts a cache server or attaches to caches, and starts the loop around them.
+fn start(config: &RunConfig, intake: &Arc<Intake>) -> Result<(Caches, ControlLoop), Failure> {
+    let section = &config.controller;
+    let (caches, builder) = match (&config.cache, &config.beside) {
+        (Some(cache), _) => {
+            let server = CacheServer::start(&cache.server()?).map_err(failure)?;
+            let names = cache.names();
+            let store = server.handle().store().clone();
+            let largest = store.item_bytes(&[0; 250], &vec![0; cache.value_max.0.0 as usize]);
+            let item_bytes_max = vec![largest; names.len()];
+            let managed = StoreCache::new(store, names, item_bytes_max).debts_are_paid_elsewhere();
+            (Caches::Own(server), ControlLoop::beside(Box::new(managed)))
+        }
+        (None, Some(beside)) => {
+            let (driven, events) = beside.attach(section.mode.0)?;
+            let builder = ControlLoop::beside(Box::new(driven));
+            (Caches::Beside(events), builder.protection(Protection::for_agents()))
+        }
+        (None, None) => unreachable!("checked when the file was read"),
+    };
+    let control = builder
+        .policy(section.policy.0)
+        .mode(section.mode.0)
         .time_scale(config.time_scale())
-        .cache(Box::new(cache.debts_are_paid_elsewhere()))
         .reports_from(intake.deltas())
         .name("run")
         .start()
-        .map_err(Failure::configuration)
+        .map_err(Failure::configuration)?;
+    Ok((caches, control))
+}
+
+impl Caches {
+    /// Says where they are.
+    fn say(&self) {
+        match self {
+            Self::Own(server) => say_addresses(server),
+            Self::Beside(_) => self.listen(),
+        }
+    }
+
+    /// Says what happened to them.
+    fn listen(&self) {
+        if let Self::Beside(events) = self {
+            while let Some(event) = events.poll() {
+                eprintln!("{event}");
+            }
+        }
+    }
+
+    /// Ends what is ours, and says what they hold at the end.
+    fn end(self, usage: &[PartitionUsage]) {
+        match self {
+            Self::Own(server) => {
+                let partitions = server.handle().partitions();
+                server.stop();
+                output::say(&summary(&partitions));
+            }
+            Self::Beside(_) => {
+                self.listen();
+                let mut table = Table::new(["backend", "limit", "used"].map(str::to_owned));
+                for one in usage {
+                    let cells = [one.name.to_string(), one.limit.to_string(), one.used.to_string()];
+                    table.row(cells);
+                }
+                output::say(&table.render());
+            }
+        }
+    }
 }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use robinhood_cache_server::ServerHandle;
 use robinhood_control::ControlLoop;
-use robinhood_controller::Mode;
+use robinhood_controller::{Mode, PartitionUsage};
 use robinhood_dashboard::{
     Action, Backend, Command, Control, Phase, Point, Refused, Requests, Source, Stack, State,
 };
-use robinhood_stats::{BackendName, Instant as Moment, Nanos};
+use robinhood_stats::{Instant as Moment, Nanos};
 
 use super::config::RunConfig;
 
@@ -21,9 +21,10 @@ const POINTS_MAX: usize = 7_200;
 
 /// What is shown.
 pub(crate) struct Watched {
-    server: ServerHandle,
-    /// Of all partitions, in their order.
-    names: Vec<BackendName>,
+    /// Of a cache server in this process.
+    server: Option<ServerHandle>,
+    /// Whether limits can be set at all.
+    may_act: bool,
     control: Arc<ControlLoop>,
     started: Instant,
     policy: &'static str,
@@ -48,18 +49,25 @@ struct Course {
 }
 
 impl Watched {
-    pub(crate) fn new(config: &RunConfig, server: ServerHandle, control: Arc<ControlLoop>) -> Self {
+    pub(crate) fn new(
+        config: &RunConfig,
+        server: Option<ServerHandle>,
+        control: Arc<ControlLoop>,
+    ) -> Self {
+        let every = config.controller.period.0;
+        let what = match (&config.cache, &config.beside) {
+            (Some(cache), _) => format!("cache of {}", cache.budget.0),
+            (None, Some(beside)) => format!("beside {} ({})", beside.caches.len(), beside.kind.0),
+            (None, None) => String::new(),
+        };
         let period = Duration::from_nanos(config.controller.period.0.0);
         Self {
             server,
-            names: config.partitions(),
+            may_act: config.cache.is_some() || config.controller.mode.0 == Mode::Active,
             control,
             started: Instant::now(),
             policy: config.controller.policy.0.as_str(),
-            details: format!(
-                "cache of {}, a decision every {}",
-                config.cache.budget.0, config.controller.period.0
-            ),
+            details: format!("{what}, a decision every {every}"),
             objective: config.controller.objective.map(|objective| objective.0),
             period,
             course: Mutex::new(Course { next_at: period, ..Course::default() }),
@@ -76,10 +84,9 @@ impl Watched {
         course.next_at = (course.next_at + self.period).max(elapsed);
         let snapshot = self.control.snapshot();
         course.requests = snapshot.requests;
-        let partitions = self.server.partitions();
-        course.looked_up.resize(partitions.len(), ([0; 2], None));
-        for (seen, partition) in course.looked_up.iter_mut().zip(&partitions) {
-            let now = [partition.statistics.hits, partition.statistics.misses];
+        let counted = self.hits_and_misses();
+        course.looked_up.resize(counted.len(), ([0; 2], None));
+        for (seen, now) in course.looked_up.iter_mut().zip(counted) {
             let [hits, misses] = [now[0] - seen.0[0], now[1] - seen.0[1]];
             *seen = (now, (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64));
         }
@@ -97,6 +104,26 @@ impl Watched {
         course.missed += u64::from(missed);
     }
 
+    /// By partition, since the start: as the server has counted, or as reports say.
+    fn hits_and_misses(&self) -> Vec<[u64; 2]> {
+        match &self.server {
+            Some(server) => {
+                let partitions = server.partitions();
+                let counts = partitions.iter().map(|partition| &partition.statistics);
+                counts.map(|counts| [counts.hits, counts.misses]).collect()
+            }
+            None => {
+                let totals = self.control.totals();
+                totals.iter().map(|one| [one.hits, one.queries.saturating_sub(one.hits)]).collect()
+            }
+        }
+    }
+
+    /// What the partitions held at the last step of the loop.
+    pub(crate) fn usage(&self) -> Vec<PartitionUsage> {
+        self.control.usage()
+    }
+
     fn course(&self) -> MutexGuard<'_, Course> {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,24 +131,19 @@ impl Watched {
     fn stack(&self) -> Stack {
         let (rbc, moves) = (self.control.rbc(), self.control.moves());
         let course = self.course();
-        let partitions = self.server.partitions();
-        let whole: u64 = partitions.iter().map(|partition| partition.statistics.limit.0).sum();
-        let backends = self.names.iter().zip(&partitions).zip(0..).map(
-            |((name, partition), id): (_, usize)| {
-                let held = &partition.statistics;
-                Backend {
-                    name: name.to_string(),
-                    capacity: None,
-                    rbc_share: rbc.backends.get(name).map_or(0.0, |seen| seen.share),
-                    cache_share: held.limit.0 as f64 / whole.max(1) as f64,
-                    limit_bytes: Some(held.limit.0),
-                    used_bytes: Some(held.used.0),
-                    hit_ratio: course.looked_up.get(id).and_then(|&(_, ratio)| ratio),
-                    in_flight: 0,
-                    oldest_ms: None,
-                }
-            },
-        );
+        let usage = self.usage();
+        let whole: u64 = usage.iter().map(|held| held.limit.0).sum();
+        let backends = usage.iter().zip(0..).map(|(held, id): (_, usize)| Backend {
+            name: held.name.to_string(),
+            capacity: None,
+            rbc_share: rbc.backends.get(&held.name).map_or(0.0, |seen| seen.share),
+            cache_share: held.limit.0 as f64 / whole.max(1) as f64,
+            limit_bytes: Some(held.limit.0),
+            used_bytes: Some(held.used.0),
+            hit_ratio: course.looked_up.get(id).and_then(|&(_, ratio)| ratio),
+            in_flight: 0,
+            oldest_ms: None,
+        });
         let control = self.control.view();
         Stack {
             name: "robinhood".to_owned(),
@@ -163,6 +185,10 @@ impl Source for Watched {
     }
 
     fn command(&self, command: &Command) -> Result<(), Refused> {
+        if matches!(command.action, Action::Activate) && !self.may_act {
+            let how = "the caches were attached for reading only: set mode = \"active\" in the file and start again";
+            return Err(Refused(how.to_owned()));
+        }
         let told = match &command.action {
             Action::Pause { reason } => self.control.pause(reason.clone()),
             Action::Resume => self.control.resume(),

@@ -98,6 +98,21 @@ fn advise_mode_records_and_moves_nothing() {
 }
 
 #[test]
+fn advice_for_small_partitions_adds_up_to_whole_granules() {
+    let mut cache = ModelCache::new(&[("a", 64_000), ("b", 64_000)]);
+    let mut config = ControllerConfig::new(Bytes(128_000));
+    config.granule = Bytes(1_000);
+    let mut controller = start(config, Box::new(RobinHood), &cache);
+    let mut advised = Bytes::ZERO;
+    for _ in 0..10 {
+        advised += period(&mut controller, &mut cache, &[("a", 1.0)]).moved();
+        assert_eq!(limits(&controller), [64_000, 64_000]);
+    }
+    // 640 a period, in thousands.
+    assert_eq!(advised, Bytes(6_000));
+}
+
+#[test]
 fn the_step_shrinks_with_confidence() {
     let mut cache = ModelCache::new(&[("a", 100_000), ("b", 100_000)]);
     let mut controller = start(active(200_000), Box::new(RobinHood), &cache);
