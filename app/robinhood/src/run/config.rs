@@ -321,10 +321,17 @@ mod tests {
             .lines()
             .map(|line| line.strip_prefix("#= ").unwrap_or(line).to_owned() + "\n")
             .collect();
-        let table: toml::Table = toml::from_str(&all).unwrap();
-        RunConfig::read(&all).unwrap();
+        let mut table: toml::Table = toml::from_str(&all).unwrap();
         let keys: usize = table.values().map(|section| section.as_table().unwrap().len()).sum();
-        assert_eq!(keys, 11 + 4 + 3, "fields of the three sections");
+        assert_eq!(keys, 11 + 4 + 4 + 3, "fields of the four sections");
+        let error = RunConfig::read(&all).unwrap_err();
+        assert!(error.contains("both there"), "{error}");
+        let [cache, beside] = ["cache", "beside"].map(|name| table.remove(name).unwrap());
+        for (name, section) in [("cache", cache), ("beside", beside)] {
+            let mut one = table.clone();
+            one.insert(name.to_owned(), section);
+            RunConfig::read(&toml::to_string(&one).unwrap()).unwrap();
+        }
     }
 
     #[test]
