@@ -41,7 +41,7 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             slice: Duration::from_millis(20),
-            pause: Duration::from_millis(10),
+            pause: Duration::from_millis(5),
             observe_every: Duration::from_millis(100),
             retry: Duration::from_millis(100),
             retry_max: Duration::from_secs(5),

@@ -10,6 +10,8 @@ mod client;
 mod memcached;
 #[path = "conformance/redis.rs"]
 mod redis;
+#[path = "conformance/redis_user.rs"]
+mod redis_user;
 #[path = "conformance/servers.rs"]
 mod servers;
 #[path = "conformance/simulated.rs"]

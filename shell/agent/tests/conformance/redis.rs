@@ -2,95 +2,15 @@
 
 use robinhood_agent::{Access, Adapter, Credentials, Driven, EventReader, RedisAdapter, Target};
 use robinhood_control::ManagedCache;
-use robinhood_protocol::resp::{Reply, parse, write_command};
 use robinhood_stats::{BackendName, Bytes};
 
 use crate::cases::{self, Apart, Rig};
-use crate::client::Stream;
+use crate::redis_user::RedisUser;
 use crate::servers::{Server, wait_for};
 
 const LIMIT_MIB: u64 = 32;
 /// Bytes of a value.
 const VALUE_BYTES: usize = 500;
-/// Commands that are sent at once.
-const PIPELINED: usize = 200;
-
-/// A user of a Redis, or somebody with its administrator's rights.
-struct User {
-    stream: Stream,
-    received: Vec<u8>,
-}
-
-impl User {
-    fn new(server: &Server) -> Self {
-        let stream = Stream::open(&server.target().address).expect("the server listens");
-        Self { stream, received: Vec::new() }
-    }
-
-    fn send(&mut self, commands: &[Vec<&str>]) {
-        let mut out = Vec::new();
-        for command in commands {
-            let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
-            write_command(&mut out, &words);
-        }
-        self.stream.send(&out);
-    }
-
-    /// The next reply: what it says, or of a list how many of its elements are there.
-    fn receive(&mut self) -> String {
-        loop {
-            if let Some((reply, used)) = parse(&self.received, 1 << 20).expect("a reply") {
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let said = match reply {
-                    Reply::Simple(said) | Reply::Bulk(said) | Reply::Error(said) => text(said),
-                    Reply::Integer(number) => number.to_string(),
-                    Reply::Null => String::new(),
-                    Reply::Array(all) => {
-                        all.filter(|element| *element != Reply::Null).count().to_string()
-                    }
-                };
-                self.received.drain(..used);
-                return said;
-            }
-            self.stream.receive(&mut self.received);
-        }
-    }
-
-    fn ask(&mut self, words: &[&str]) -> String {
-        self.send(&[words.to_vec()]);
-        self.receive()
-    }
-
-    fn field(&mut self, field: &str) -> String {
-        let info = self.ask(&["INFO"]);
-        let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        line.expect("a field that Redis has").to_owned()
-    }
-
-    fn setting(&mut self, setting: &str) -> String {
-        self.send(&[vec!["CONFIG", "GET", setting]]);
-        loop {
-            if let Some((Reply::Array(mut pair), used)) =
-                parse(&self.received, 1 << 20).expect("a reply")
-            {
-                let Some(Reply::Bulk(value)) = pair.nth(1) else { panic!("no {setting}") };
-                let value = String::from_utf8_lossy(value).into_owned();
-                self.received.drain(..used);
-                return value;
-            }
-            self.stream.receive(&mut self.received);
-        }
-    }
-
-    fn store(&mut self, keys: &[String]) {
-        let value = "v".repeat(VALUE_BYTES);
-        for some in keys.chunks(PIPELINED) {
-            let sets: Vec<_> = some.iter().map(|key| vec!["SET", key, &value]).collect();
-            self.send(&sets);
-            some.iter().for_each(|_| assert_eq!(self.receive(), "OK"));
-        }
-    }
-}
 
 struct Redis {
     cache: Option<Driven>,
@@ -105,8 +25,8 @@ impl Redis {
         Self { cache: Some(cache), servers }
     }
 
-    fn user(&self, partition: usize) -> User {
-        User::new(&self.servers[partition])
+    fn user(&self, partition: usize) -> RedisUser {
+        RedisUser::new(&self.servers[partition].target().address)
     }
 }
 
@@ -127,21 +47,15 @@ impl Rig for Redis {
     fn fill(&mut self, partition: usize) {
         let items = (LIMIT_MIB << 20) as usize * 3 / 2 / VALUE_BYTES;
         let keys: Vec<_> = (0..items).map(|item| format!("fill:{item}")).collect();
-        self.user(partition).store(&keys);
+        self.user(partition).store(&keys, VALUE_BYTES);
     }
 
     fn store(&mut self, partition: usize, keys: &[String]) {
-        self.user(partition).store(keys);
+        self.user(partition).store(keys, VALUE_BYTES);
     }
 
     fn found(&mut self, partition: usize, keys: &[String]) -> usize {
-        let mut user = self.user(partition);
-        let found = keys.chunks(PIPELINED).map(|some| {
-            let words: Vec<_> =
-                ["MGET"].into_iter().chain(some.iter().map(String::as_str)).collect();
-            user.ask(&words).parse::<usize>().expect("a number")
-        });
-        found.sum()
+        self.user(partition).found(keys)
     }
 
     fn held(&mut self, partition: usize) -> (Bytes, Bytes) {
@@ -221,9 +135,9 @@ fn a_foreign_limit_of_redis_is_said() {
 fn redis_is_left_as_it_was() {
     const TENACITY: &str = "maxmemory-eviction-tenacity";
     let servers = [Server::redis(LIMIT_MIB, &["--maxmemory-eviction-tenacity", "20"])];
-    let mut user = User::new(&servers[0]);
+    let mut user = RedisUser::new(&servers[0].target().address);
     let keys: Vec<_> = (0..80_000).map(|item| format!("fill:{item}")).collect();
-    user.store(&keys);
+    user.store(&keys, VALUE_BYTES);
     let mut adapter = RedisAdapter::attach(partitions(&servers), Access::Change).expect("it runs");
     let step = Bytes::from_mib(4);
     for limit in [Bytes::from_mib(LIMIT_MIB) - step, Bytes::from_mib(LIMIT_MIB) - step - step] {

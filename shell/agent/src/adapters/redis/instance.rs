@@ -17,8 +17,8 @@ use crate::target::Target;
 
 /// How much the limit falls at once.
 const STEP: Bytes = Bytes::from_mib(2);
-/// Above the limit by so much it is at the limit: what a question and its answer take is counted, too.
-const SLACK: Bytes = Bytes::from_kib(64);
+/// What the adapter's own connection takes, with a question and its answer. Redis counts it; a partition does not need it.
+const QUESTION: Bytes = Bytes::from_kib(16);
 /// A step that has brought nothing for so long will bring nothing.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// Fragmentation is said when a process takes this much more memory than it counts, and as a share of what it counts.
@@ -73,10 +73,10 @@ impl Instance {
         let figures = |info: &Info| -> Result<_, Fault> {
             info.check()?;
             let empty = info.number("used_memory_startup").unwrap_or(0);
-            Ok((info.life()?, info.limit()?, info.used()?, Bytes(empty)))
+            Ok((info.life()?, info.limit()?, Bytes(empty)))
         };
-        let (life, limit, used, empty_bytes) =
-            figures(&info).map_err(|fault| member.error(fault))?;
+        let (life, limit, empty_bytes) = figures(&info).map_err(|fault| member.error(fault))?;
+        let used = member.call(read_used)?;
         let policy = info.text("maxmemory_policy").unwrap_or_default();
         let note = format!("evicts by {policy}; its limit falls by 2 MiB at a time");
         member.note(log, Fact::Attached { version: info.version(), note });
@@ -107,10 +107,7 @@ impl Instance {
 
     /// Bytes above the limit, as last read.
     pub(super) fn debt(&self) -> Bytes {
-        match self.used.saturating_sub(self.limit) {
-            debt if debt > SLACK => debt,
-            _ => Bytes::ZERO,
-        }
+        self.used.saturating_sub(self.limit)
     }
 
     pub(super) fn observe(&mut self, log: &mut EventLog) -> Result<PartitionUsage, AdapterError> {
@@ -204,7 +201,7 @@ impl Instance {
         self.lower_tenacity()?;
         let before = self.used;
         self.used = self.member.call(read_used)?;
-        if self.used > self.told + SLACK {
+        if self.used > self.told {
             return Ok(self.wait(log));
         }
         if self.told == self.limit {
@@ -278,7 +275,8 @@ impl Instance {
 }
 
 fn read_used(connection: &mut Connection) -> Result<Bytes, Fault> {
-    Info::read(connection, Some("memory"))?.used()
+    let used = Info::read(connection, Some("memory"))?.used()?;
+    Ok(used.saturating_sub(QUESTION))
 }
 
 /// Changes a setting; gives what is answered when it is not taken.
