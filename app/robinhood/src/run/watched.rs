@@ -57,7 +57,9 @@ impl Watched {
         let every = config.controller.period.0;
         let what = match (&config.cache, &config.beside) {
             (Some(cache), _) => format!("cache of {}", cache.budget.0),
-            (None, Some(beside)) => format!("beside {} ({})", beside.caches.len(), beside.kind.0),
+            (None, Some(beside)) => {
+                format!("beside {} caches ({})", beside.caches.len(), beside.kind.0)
+            }
             (None, None) => String::new(),
         };
         let period = Duration::from_nanos(config.controller.period.0.0);
