@@ -1,5 +1,7 @@
 //! Two memcached as they are installed.
 
+use std::time::Duration;
+
 use robinhood_agent::{
     Access, Adapter, Credentials, Driven, EventReader, MemcachedAdapter, Target,
 };
@@ -141,9 +143,15 @@ fn an_adapter_that_may_only_read_changes_nothing() {
         MemcachedAdapter::attach(partitions(&servers), Access::Read).expect("it runs");
     let mut user = MemcachedUser::new(&servers[0].target().address);
     assert_eq!(user.stat("stats settings", "slab_automove"), "1");
-    // A limit that somebody else changes is the limit now.
+    user.store((0..100_000).map(|item| (format!("fill:{item}"), 500)));
+    // A limit that somebody else changes is the limit now; that more is held is not the adapter's to mend.
     assert_eq!(user.line("cache_memlimit 32"), "OK");
-    assert_eq!(adapter.observe().expect("it answers")[0].limit, Bytes::from_mib(32));
+    let usage = adapter.observe().expect("it answers");
+    assert_eq!(usage[0].limit, Bytes::from_mib(32));
+    let progress = adapter.work(Duration::from_millis(20)).expect("it answers");
+    assert_eq!(progress.left, usage[0].used - usage[0].limit);
+    assert!(progress.stuck && progress.left > Bytes::ZERO, "{progress:?}");
+    assert_eq!(user.stat("stats", "slabs_moved"), "0");
     let error = adapter.set_limit(0, Bytes::from_mib(64)).unwrap_err().to_string();
     assert!(error.contains("partition a at unix:") && error.contains("only reads"), "{error}");
     assert_eq!(user.stat("stats", "limit_maxbytes"), (32 << 20).to_string());

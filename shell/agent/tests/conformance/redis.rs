@@ -1,5 +1,7 @@
 //! Two Redis as they are installed.
 
+use std::time::Duration;
+
 use robinhood_agent::{Access, Adapter, Credentials, Driven, EventReader, RedisAdapter, Target};
 use robinhood_control::ManagedCache;
 use robinhood_stats::{BackendName, Bytes};
@@ -142,14 +144,14 @@ fn redis_is_left_as_it_was() {
     let step = Bytes::from_mib(4);
     for limit in [Bytes::from_mib(LIMIT_MIB) - step, Bytes::from_mib(LIMIT_MIB) - step - step] {
         adapter.set_limit(0, limit).expect("it takes the limit");
-        adapter.work(std::time::Duration::ZERO).expect("it answers");
+        adapter.work(Duration::ZERO).expect("it answers");
         assert_eq!(user.setting(TENACITY), "0", "while a limit falls");
         if limit == Bytes::from_mib(LIMIT_MIB) - step {
             wait_for("a partition within its new limit", || {
-                let progress = adapter.work(std::time::Duration::ZERO).expect("it answers");
+                let progress = adapter.work(Duration::ZERO).expect("it answers");
                 (progress.left == Bytes::ZERO).then_some(())
             });
-            adapter.work(std::time::Duration::ZERO).expect("it answers");
+            adapter.work(Duration::ZERO).expect("it answers");
             assert_eq!(user.setting(TENACITY), "20", "after it has fallen");
         }
     }
@@ -188,4 +190,14 @@ fn a_redis_with_a_password_wants_it_and_no_error_shows_it() {
             assert!(error.contains("check user and password") && !error.contains(password));
         }
     }
+}
+
+#[test]
+fn an_adapter_of_redis_that_may_only_read_changes_nothing() {
+    let servers = [Server::redis(LIMIT_MIB, &["--rename-command", "CONFIG", ""])];
+    let mut adapter = RedisAdapter::attach(partitions(&servers), Access::Read).expect("it runs");
+    let error = adapter.set_limit(0, Bytes::from_mib(16)).unwrap_err().to_string();
+    assert!(error.contains("only reads"), "{error}");
+    adapter.work(Duration::ZERO).expect("there is nothing to do");
+    assert_eq!(adapter.observe().expect("it answers")[0].limit, Bytes::from_mib(LIMIT_MIB));
 }

@@ -20,7 +20,7 @@ use crate::target::Target;
 /// One memcached, which is one partition.
 pub(super) struct Instance {
     pub(super) member: Member,
-    access: Access,
+    pub(super) access: Access,
     pub(super) settings: Settings,
     life: Life,
     /// What it is held to.

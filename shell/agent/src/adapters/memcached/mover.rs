@@ -12,6 +12,7 @@ use super::instance::{Instance, command_line};
 use super::room;
 use super::stats::{Class, General, Slabs, read_tail_ages_s};
 use super::version::Way;
+use crate::adapter::Access;
 use crate::adapters::member::unexpected;
 use crate::error::AdapterError;
 use crate::events::{EventLog, Fact};
@@ -75,7 +76,7 @@ impl Instance {
         if let Some(moving) = self.mover.moving {
             return self.follow(moving, log);
         }
-        if self.debt() == Bytes::ZERO {
+        if self.debt() == Bytes::ZERO || self.access == Access::Read {
             return Ok(Step::Done);
         }
         self.slabs = self.member.call(Slabs::read)?;

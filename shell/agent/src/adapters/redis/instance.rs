@@ -194,6 +194,9 @@ impl Instance {
 
     /// Goes on to the next step if the one before is done.
     pub(super) fn step(&mut self, log: &mut EventLog) -> Result<Step, AdapterError> {
+        if self.access == Access::Read {
+            return Ok(Step::Done);
+        }
         if self.told == self.limit && self.debt() == Bytes::ZERO {
             self.restore_tenacity()?;
             return Ok(Step::Done);
