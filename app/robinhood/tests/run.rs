@@ -60,6 +60,10 @@ fn ask(address: &str, request: &str, answer: &str) {
 }
 
 fn http(address: &str, head: &str, body: &str) -> Value {
+    serde_json::from_str(&answered(address, head, body)).unwrap()
+}
+
+fn answered(address: &str, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let length = body.len();
@@ -71,7 +75,7 @@ fn http(address: &str, head: &str, body: &str) -> Value {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-    serde_json::from_str(body).unwrap()
+    body.to_owned()
 }
 
 fn set(key: &str, bytes: usize) -> String {
@@ -173,6 +177,18 @@ fn space_goes_to_the_backend_that_reports_say_blocks_requests() {
         assert!(started.elapsed() < PATIENCE, "{}", http(&reports, "GET /v1/decisions", ""));
         std::thread::sleep(Duration::from_millis(20));
     }
+    let scraped = answered(&reports, "GET /metrics", "");
+    for line in [
+        "robinhood_controller_mode{mode=\"active\"} 1.0",
+        "# TYPE robinhood_allocation_bytes gauge",
+        "# TYPE robinhood_queries counter",
+        "robinhood_hits_total{backend=\"slow\"} 0",
+        "# EOF",
+    ] {
+        assert!(scraped.lines().any(|one| one == line), "{line}: {scraped}");
+    }
+    assert!(scraped.contains("robinhood_allocation_bytes{backend=\"slow\"} "), "{scraped}");
+    assert_eq!(answered(&reports, "GET /readyz", ""), "ok\n");
     let rbc = http(&reports, "GET /v1/rbc", "");
     assert!(rbc["backends"]["slow"]["share"].as_f64().unwrap() > 0.9, "{rbc}");
     let shown = http(page.trim_end_matches('/'), "GET /v1/state", "");

@@ -5,12 +5,15 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use robinhood_cache_server::ServerHandle;
 use robinhood_control::{ControlLoop, RbcView};
 use robinhood_dashboard::Decision;
 use robinhood_intake::Intake;
+
+use super::metrics::Metrics;
 
 /// All routes.
 pub(crate) fn router(
@@ -21,17 +24,31 @@ pub(crate) fn router(
     let routes = Router::new()
         .route("/v1/rbc", get(rbc))
         .route("/v1/decisions", get(decisions))
+        .route("/readyz", get(readyz))
         .with_state(control.clone())
+        .merge(
+            Router::new()
+                .route("/metrics", get(Metrics::scrape))
+                .with_state(Metrics::new(control.clone())),
+        )
         .merge(robinhood_intake::router(intake));
     match server {
         Some(server) => routes.merge(robinhood_cache_server::router(server)),
-        None => routes,
+        None => routes.route("/livez", get(|| async { "ok\n" })),
     }
 }
 
 /// Who makes requests slow, and what the cache gives to whom.
 async fn rbc(State(control): State<Arc<ControlLoop>>) -> Json<RbcView> {
     Json(control.rbc())
+}
+
+/// Whether the cache could be read: only then anything can be decided.
+async fn readyz(State(control): State<Arc<ControlLoop>>) -> (StatusCode, &'static str) {
+    if control.usage().is_empty() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "no cache could be read yet\n");
+    }
+    (StatusCode::OK, "ok\n")
 }
 
 /// The newest decisions, oldest first.

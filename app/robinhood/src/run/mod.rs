@@ -6,6 +6,7 @@
 mod beside;
 mod config;
 mod http;
+mod metrics;
 mod watched;
 
 use std::path::PathBuf;
