@@ -23,6 +23,9 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(1);
 const SPARE_START: u64 = 4;
 const SPARE_MAX: u64 = 64;
 
+/// How often room is made for one page before the page is taken with what there is.
+const MADE_IN_VAIN_MAX: u32 = 100;
+
 /// What is known from earlier pages.
 #[derive(Debug)]
 pub(super) struct Mover {
@@ -31,13 +34,21 @@ pub(super) struct Mover {
     refused: BTreeSet<u8>,
     /// Room made beyond a page, in 64ths of a page: clients store items while a page is moved.
     spare: u64,
+    /// How often room was made for the next page and was not enough.
+    made_in_vain: u32,
     /// The limit for which it was said that it cannot be reached.
     floor_said: Option<Bytes>,
 }
 
 impl Default for Mover {
     fn default() -> Self {
-        Self { moving: None, refused: BTreeSet::new(), spare: SPARE_START, floor_said: None }
+        Self {
+            moving: None,
+            refused: BTreeSet::new(),
+            spare: SPARE_START,
+            made_in_vain: 0,
+            floor_said: None,
+        }
     }
 }
 
@@ -111,6 +122,10 @@ impl Instance {
         if self.settings.way == Way::MakeRoom && class.chunks_free < room {
             let items = self.settings.room;
             self.member.call(|connection| room::make(connection, items, class, room))?;
+            self.slabs = self.member.call(Slabs::read)?;
+            if self.is_too_little(class) {
+                return Ok(Step::Waits);
+            }
         }
         let command = format!("slabs reassign {} 0", class.id);
         let answer = self.member.call(|connection| command_line(connection, &command))?;
@@ -125,6 +140,19 @@ impl Instance {
             _ => return Err(self.member.error(unexpected(&command, &answer))),
         }
         Ok(Step::Waits)
+    }
+
+    /// Whether there is less room than a page needs, so that it is better made again. It may be less because a busy memcached has nothing at its
+    /// cold end yet, or because clients took it. After many times the page is taken all the same, for the limit has to become true.
+    fn is_too_little(&mut self, class: Class) -> bool {
+        let now = self.slabs.classes.iter().find(|now| now.id == class.id);
+        let is_enough = now.is_none_or(|now| now.chunks_free >= now.chunks_per_page);
+        if is_enough || self.mover.made_in_vain >= MADE_IN_VAIN_MAX {
+            self.mover.made_in_vain = 0;
+            return false;
+        }
+        self.mover.made_in_vain += 1;
+        true
     }
 
     /// Looks whether a page has gone.
