@@ -23,21 +23,36 @@ pub(crate) struct Member {
     lost: bool,
 }
 
-/// What a process tells of itself that changes when it is started anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How far two readings of the start of one process may lie apart, in seconds: it is the difference of two rounded figures.
+const START_TOLERANCE_S: u64 = 2;
+
+/// What a process tells of itself that changes when it is started anew, and not when its statistics are reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
+    /// In a container it is the same every time.
     pub(crate) pid: u64,
-    pub(crate) uptime_s: u64,
-    /// Connections so far.
-    pub(crate) connections: u64,
+    pub(crate) birth: Birth,
+}
+
+/// What tells two processes of one number apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Birth {
+    /// Seconds of Unix time at the start.
+    At { unix_s: u64 },
+    /// A name that was drawn at the start.
+    Named(String),
 }
 
 impl Life {
-    /// Whether `self`, read later, is another life than `before`.
-    pub(crate) fn is_new_after(self, before: Self) -> bool {
-        self.pid != before.pid
-            || self.uptime_s < before.uptime_s
-            || self.connections < before.connections
+    /// Whether `self` is another life than `before`.
+    pub(crate) fn is_new_after(&self, before: &Self) -> bool {
+        let is_same_birth = match (&self.birth, &before.birth) {
+            (Birth::At { unix_s: now }, Birth::At { unix_s: then }) => {
+                now.abs_diff(*then) <= START_TOLERANCE_S
+            }
+            (now, then) => now == then,
+        };
+        self.pid != before.pid || !is_same_birth
     }
 }
 
@@ -112,4 +127,25 @@ pub(crate) fn check_distinct(members: &[Member]) -> Result<(), AdapterError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_is_new_when_its_process_or_its_start_is_another_one() {
+        let at = |pid, unix_s| Life { pid, birth: Birth::At { unix_s } };
+        let named = |name: &str| Life { pid: 1, birth: Birth::Named(name.to_owned()) };
+        for (now, before, is_new) in [
+            (at(1, 1_000), at(1, 1_000), false),
+            (at(1, 1_002), at(1, 1_000), false),
+            (at(1, 1_003), at(1, 1_000), true),
+            (at(2, 1_000), at(1, 1_000), true),
+            (named("a"), named("a"), false),
+            (named("b"), named("a"), true),
+        ] {
+            assert_eq!(now.is_new_after(&before), is_new, "{now:?} after {before:?}");
+        }
+    }
 }

@@ -134,7 +134,7 @@ impl Adapter for CacheServerAdapter {
     fn observe(&mut self) -> Result<Vec<PartitionUsage>, AdapterError> {
         self.connect()?;
         let life = self.member.call(read_life)?;
-        let is_new = life.is_new_after(self.life);
+        let is_new = life.is_new_after(&self.life);
         let mut found = read(&mut self.member, &self.names)?;
         if self.access == Access::Change {
             self.mend(&found, is_new)?;

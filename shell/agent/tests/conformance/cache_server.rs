@@ -9,6 +9,7 @@ use robinhood_stats::{BackendName, Bytes};
 
 use crate::cases::{self, Apart, Rig};
 use crate::client::MemcachedUser;
+use crate::servers::wait_for;
 
 const BUDGET: Bytes = Bytes::from_mib(24);
 const VALUE_BYTES: usize = 1_000;
@@ -92,6 +93,11 @@ impl Rig for OwnServer {
 
 impl Apart for OwnServer {
     fn run(&mut self, _partition: usize) {
+        // In the same process only the time of the start tells the next server apart, in whole seconds.
+        wait_for("a server that has run for seconds", || {
+            let uptime_s: u64 = self.user().stat("stats", "uptime").parse().expect("a number");
+            (uptime_s > 3).then_some(())
+        });
         self.stop(0);
         self.server = Some(start(self.folder.path().join("socket")));
     }
@@ -126,6 +132,15 @@ fn hot_keys_survive_in_the_cache_server() {
 #[test]
 fn a_restart_of_the_cache_server_is_found() {
     cases::a_restart_is_found(&mut OwnServer::new());
+}
+
+#[test]
+fn reset_statistics_of_the_cache_server_are_no_restart() {
+    let mut rig = OwnServer::new();
+    (0..5).for_each(|_| _ = rig.user().line("version"));
+    cases::reset_statistics_are_no_restart(&mut rig, |rig| {
+        assert_eq!(rig.user().line("stats reset"), "RESET");
+    });
 }
 
 #[test]

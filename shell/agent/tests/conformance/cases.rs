@@ -195,6 +195,19 @@ pub(crate) fn a_restart_is_found(rig: &mut dyn Apart) {
     assert_eq!(rig.cache().limits(), [less, start[1]]);
 }
 
+/// Statistics that somebody resets are no restart: nothing is said, and limits go on being set.
+pub(crate) fn reset_statistics_are_no_restart<R: Rig>(rig: &mut R, reset: impl Fn(&R)) {
+    let less = rig.cache().limits()[0] - rig.cache().granule();
+    current(rig);
+    reset(rig);
+    rig.cache().set_limit(0, less);
+    assert_eq!(current(rig)[0].limit, less, "this reading was begun after the reset");
+    let events = rig.events().expect("a cache with events");
+    for event in std::iter::from_fn(|| events.poll()) {
+        assert!(!matches!(event.fact, Fact::Restarted { .. }), "{event}");
+    }
+}
+
 /// A cache that is away is a failure that names it; it is found again when it is back, and has the limit that was wanted meanwhile.
 pub(crate) fn a_lost_cache_comes_back(rig: &mut dyn Apart, address: &str) {
     let start = rig.cache().limits();

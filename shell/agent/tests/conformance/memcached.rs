@@ -137,6 +137,17 @@ fn memcached_is_left_as_it_was() {
 }
 
 #[test]
+fn reset_statistics_of_memcached_are_no_restart() {
+    let mut rig = Memcached::new();
+    (0..5).for_each(|_| _ = rig.user(0).line("version"));
+    cases::reset_statistics_are_no_restart(&mut rig, |rig| {
+        assert_eq!(rig.user(0).line("stats reset"), "RESET");
+    });
+    rig.cache = None;
+    assert_eq!(rig.user(0).stat("stats settings", "slab_automove"), "1", "as it was before");
+}
+
+#[test]
 fn an_adapter_that_may_only_read_changes_nothing() {
     let servers = [Server::memcached(LIMIT_MIB, &[])];
     let mut adapter =

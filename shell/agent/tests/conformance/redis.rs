@@ -134,6 +134,15 @@ fn a_foreign_limit_of_redis_is_said() {
 }
 
 #[test]
+fn reset_statistics_of_redis_are_no_restart() {
+    let mut rig = Redis::new();
+    (0..5).for_each(|_| _ = rig.user(0).field("run_id"));
+    cases::reset_statistics_are_no_restart(&mut rig, |rig| {
+        assert_eq!(rig.user(0).ask(&["CONFIG", "RESETSTAT"]), "OK");
+    });
+}
+
+#[test]
 fn redis_is_left_as_it_was() {
     const TENACITY: &str = "maxmemory-eviction-tenacity";
     let servers = [Server::redis(LIMIT_MIB, &["--maxmemory-eviction-tenacity", "20"])];
@@ -155,6 +164,8 @@ fn redis_is_left_as_it_was() {
             assert_eq!(user.setting(TENACITY), "20", "after it has fallen");
         }
     }
+    assert_eq!(user.ask(&["CONFIG", "RESETSTAT"]), "OK");
+    adapter.observe().expect("it answers");
     adapter.detach().expect("it answers");
     assert_eq!(user.setting(TENACITY), "20", "detached while a limit falls");
 }

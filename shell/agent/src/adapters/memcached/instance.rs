@@ -91,7 +91,7 @@ impl Instance {
     pub(super) fn observe(&mut self, log: &mut EventLog) -> Result<PartitionUsage, AdapterError> {
         self.member.connect(log, greet)?;
         let general = self.member.call(General::read)?;
-        if general.life.is_new_after(self.life) {
+        if general.life.is_new_after(&self.life) {
             self.start_anew(&general, log)?;
         } else if general.limit != self.limit {
             self.mend_limit(general.limit, log)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use robinhood_protocol::memcached::text::{Response, parse};
 use robinhood_stats::Bytes;
 
-use crate::adapters::member::{Life, unexpected};
+use crate::adapters::member::{Birth, Life, unexpected};
 use crate::connection::Connection;
 use crate::error::Fault;
 
@@ -60,11 +60,8 @@ impl Statistics {
 
     /// Which life of the process this is.
     fn life(&self) -> Result<Life, Fault> {
-        Ok(Life {
-            pid: self.number("pid")?,
-            uptime_s: self.number("uptime")?,
-            connections: self.number("total_connections")?,
-        })
+        let unix_s = self.number("time")?.saturating_sub(self.number("uptime")?);
+        Ok(Life { pid: self.number("pid")?, birth: Birth::At { unix_s } })
     }
 
     /// All figures: name and value.
@@ -79,7 +76,7 @@ pub(crate) fn read_life(connection: &mut Connection) -> Result<Life, Fault> {
 }
 
 /// From `stats`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct General {
     pub(crate) life: Life,
     pub(crate) limit: Bytes,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use robinhood_protocol::resp::{Reply, parse, write_command};
 use robinhood_stats::Bytes;
 
-use crate::adapters::member::{Life, unexpected};
+use crate::adapters::member::{Birth, Life, unexpected};
 use crate::connection::Connection;
 use crate::error::Fault;
 
@@ -101,11 +101,9 @@ impl Info {
 
     /// Which life of the process this is.
     pub(super) fn life(&self) -> Result<Life, Fault> {
-        Ok(Life {
-            pid: self.number("process_id")?,
-            uptime_s: self.number("uptime_in_seconds")?,
-            connections: self.number("total_connections_received")?,
-        })
+        let missing = || Fault::Missing { command: "INFO", figure: "run_id".to_owned() };
+        let name = self.text("run_id").ok_or_else(missing)?.to_owned();
+        Ok(Life { pid: self.number("process_id")?, birth: Birth::Named(name) })
     }
 
     /// Name and version.

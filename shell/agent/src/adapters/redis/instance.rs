@@ -115,7 +115,7 @@ impl Instance {
         let mut info = self.member.call(|connection| Info::read(connection, None))?;
         let identity = |info: &Info| Ok((info.life()?, info.limit()?));
         let (life, found) = identity(&info).map_err(|fault| self.member.error(fault))?;
-        let is_new = life.is_new_after(self.life);
+        let is_new = life.is_new_after(&self.life);
         if self.access == Access::Read {
             (self.limit, self.told) = (found, found);
         } else if is_new || found != self.told {
