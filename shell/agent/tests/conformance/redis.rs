@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use robinhood_agent::{Access, Adapter, Credentials, Driven, EventReader, RedisAdapter, Target};
+use robinhood_agent::{
+    Access, Adapter, Credentials, Driven, EventReader, Fact, RedisAdapter, Target,
+};
 use robinhood_control::ManagedCache;
 use robinhood_stats::{BackendName, Bytes};
 
 use crate::cases::{self, Apart, Rig};
+use crate::client::Stream;
 use crate::redis_user::RedisUser;
 use crate::servers::{Server, wait_for};
 
@@ -168,6 +171,29 @@ fn redis_is_left_as_it_was() {
     adapter.observe().expect("it answers");
     adapter.detach().expect("it answers");
     assert_eq!(user.setting(TENACITY), "20", "detached while a limit falls");
+}
+
+#[test]
+fn a_redis_above_its_limit_that_is_not_shrinking_is_left_alone() {
+    const TENACITY: &str = "maxmemory-eviction-tenacity";
+    let servers = [Server::redis(LIMIT_MIB, &["--maxmemory-eviction-tenacity", "20"])];
+    let mut adapter = RedisAdapter::attach(partitions(&servers), Access::Change).expect("it runs");
+    // A command that never ends: its buffer counts, and no key can be evicted for it.
+    let mut sender = Stream::open(&servers[0].target().address).expect("it listens");
+    let bytes = (LIMIT_MIB << 20) * 2;
+    sender.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${bytes}\r\n").as_bytes());
+    sender.send(&vec![b'v'; bytes as usize - 1]);
+    wait_for("a reading above the limit", || {
+        let usage = adapter.observe().expect("it answers");
+        (usage[0].used > usage[0].limit).then_some(())
+    });
+    let progress = adapter.work(Duration::from_millis(20)).expect("it answers");
+    assert!(progress.stuck && progress.left > Bytes::ZERO, "{progress:?}");
+    let tenacity = RedisUser::new(&servers[0].target().address).setting(TENACITY);
+    assert_eq!(tenacity, "20", "no limit falls");
+    for event in std::iter::from_fn(|| adapter.poll_event()) {
+        assert!(!matches!(event.fact, Fact::FloorReached { .. }), "{event}");
+    }
 }
 
 #[test]

@@ -43,8 +43,10 @@ pub(super) struct Instance {
     empty_bytes: Bytes,
     /// The tenacity to go back to, while it is 0.
     tenacity_before: Option<String>,
-    /// The least that it held since the last step, and when that was.
-    least: (Bytes, Instant),
+    /// Whether a lower limit has not been reached yet. A full Redis that is not shrinking goes above its limit and back all the time.
+    is_falling: bool,
+    /// While it holds more than it was told: the least that it held since the last step, and when that was.
+    least: Option<(Bytes, Instant)>,
     floor_said: Option<Bytes>,
     fragmentation_said: bool,
 }
@@ -90,7 +92,8 @@ impl Instance {
             used,
             empty_bytes,
             tenacity_before: None,
-            least: (used, Instant::now()),
+            is_falling: false,
+            least: None,
             floor_said: None,
             fragmentation_said: false,
         };
@@ -120,7 +123,7 @@ impl Instance {
             (self.limit, self.told) = (found, found);
         } else if is_new || found != self.told {
             if is_new {
-                self.tenacity_before = None;
+                (self.tenacity_before, self.is_falling) = (None, false);
                 self.tell(self.limit)?;
             } else {
                 self.mend_limit(found, log)?;
@@ -174,7 +177,7 @@ impl Instance {
         // A limit below what is held is reached in steps; from now on it holds no more than it does.
         self.tell(limit.max(self.used.min(self.told)))?;
         self.limit = limit;
-        self.least = (self.used, Instant::now());
+        self.is_falling |= self.told > limit;
         Ok(())
     }
 
@@ -184,8 +187,8 @@ impl Instance {
             self.member.call(|connection| configure(connection, "maxmemory", &limit.0.to_string()));
         match answer? {
             None => {
-                self.told_is_uncertain = false;
-                self.told = limit;
+                (self.told, self.told_is_uncertain) = (limit, false);
+                self.least = None;
                 Ok(())
             }
             Some(answer) => Err(self.member.error(Fault::LimitRefused { limit, answer })),
@@ -194,12 +197,11 @@ impl Instance {
 
     /// Goes on to the next step if the one before is done.
     pub(super) fn step(&mut self, log: &mut EventLog) -> Result<Step, AdapterError> {
-        if self.access == Access::Read {
+        if !self.is_falling {
             return Ok(Step::Done);
         }
         if self.told == self.limit && self.debt() == Bytes::ZERO {
-            self.restore_tenacity()?;
-            return Ok(Step::Done);
+            return self.arrive();
         }
         self.lower_tenacity()?;
         let before = self.used;
@@ -207,22 +209,28 @@ impl Instance {
         if self.used > self.told {
             return Ok(self.wait(log));
         }
+        self.least = None;
         if self.told == self.limit {
-            self.restore_tenacity()?;
-            return Ok(Step::Done);
+            return self.arrive();
         }
         let next = self.limit.max(self.told.min(self.used).saturating_sub(STEP));
         self.tell(next)?;
-        self.least = (self.used, Instant::now());
         Ok(Step::Freed(before.saturating_sub(self.used)))
+    }
+
+    /// The limit has been reached.
+    fn arrive(&mut self) -> Result<Step, AdapterError> {
+        self.restore_tenacity()?;
+        self.is_falling = false;
+        Ok(Step::Done)
     }
 
     /// It evicts by itself; whether that still brings anything.
     fn wait(&mut self, log: &mut EventLog) -> Step {
-        if self.used < self.least.0 {
-            self.least = (self.used, Instant::now());
-        }
-        if self.least.1.elapsed() < STUCK_AFTER {
+        let now = (self.used, Instant::now());
+        let least = self.least.filter(|least| least.0 <= now.0).unwrap_or(now);
+        self.least = Some(least);
+        if least.1.elapsed() < STUCK_AFTER {
             return Step::Waits;
         }
         if self.floor_said != Some(self.limit) {
