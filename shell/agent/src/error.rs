@@ -41,6 +41,14 @@ pub enum Fault {
         /// What was looked for.
         figure: String,
     },
+    /// The cache cannot answer yet.
+    #[error("it {what} and does not answer yet (\"{answer}\"); wait until it does")]
+    Busy {
+        /// What it does.
+        what: &'static str,
+        /// What it said.
+        answer: String,
+    },
     /// The cache cannot be managed as it is.
     #[error("{what}; {remedy}")]
     Unsupported {

@@ -33,6 +33,15 @@ pub enum Fact {
         /// What follows from the version, for example how memory is freed.
         note: String,
     },
+    /// A password was given for a cache that asks for none. It was not sent.
+    PasswordIgnored,
+    /// A setting that the adapter sets to 0 was 0 already when it was attached, so it stays 0 when the adapter ends.
+    WasZero {
+        /// The setting.
+        setting: &'static str,
+        /// What to set by hand if nobody wanted it to be 0.
+        by_hand: &'static str,
+    },
     /// The cache answers again after it did not.
     Reached,
     /// The cache was started anew and is empty.
@@ -75,6 +84,13 @@ impl fmt::Display for Event {
         write!(f, "partition {} at {}: ", self.partition, self.address)?;
         match &self.fact {
             Fact::Attached { version, note } => write!(f, "{version}; {note}")?,
+            Fact::PasswordIgnored => {
+                write!(f, "asks for no password; the one that was given is not sent to it")?;
+            }
+            Fact::WasZero { setting, by_hand } => write!(
+                f,
+                "{setting} was 0 already: perhaps an adapter was killed before; unless you set it to 0, end the adapter and use `{by_hand}`"
+            )?,
             Fact::Reached => write!(f, "answers again")?,
             Fact::Restarted { limit } => {
                 write!(f, "was started anew and is empty; its limit is {} bytes now", limit.0)?;

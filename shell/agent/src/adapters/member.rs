@@ -21,6 +21,8 @@ pub(crate) struct Member {
     connection: Option<Connection>,
     /// Whether it did not answer last time.
     lost: bool,
+    /// What was noted when it was greeted.
+    greeted: Option<Fact>,
 }
 
 /// How far two readings of the start of one process may lie apart, in seconds: it is the difference of two rounded figures.
@@ -58,7 +60,7 @@ impl Life {
 
 impl Member {
     pub(crate) fn new(name: BackendName, target: Target) -> Self {
-        Self { name, target, connection: None, lost: false }
+        Self { name, target, connection: None, lost: false, greeted: None }
     }
 
     /// Makes an error of a fault.
@@ -71,25 +73,29 @@ impl Member {
         log.note(&self.name, self.target.address.to_string(), fact);
     }
 
-    /// Connects if there is no connection, and lets `greet` say hello on a new one.
+    /// Connects if there is no connection, and lets `greet` say hello on a new one. A fact that it gives is noted once.
     pub(crate) fn connect(
         &mut self,
         log: &mut EventLog,
-        greet: impl FnOnce(&mut Connection, &Target) -> Result<(), Fault>,
+        greet: impl FnOnce(&mut Connection, &Target) -> Result<Option<Fact>, Fault>,
     ) -> Result<(), AdapterError> {
         if self.connection.is_some() {
             return Ok(());
         }
         let opened = Connection::open(&self.target.address).map_err(Fault::from);
         let greeted = opened.and_then(|mut connection| {
-            greet(&mut connection, &self.target)?;
-            Ok(connection)
+            let fact = greet(&mut connection, &self.target)?;
+            Ok((connection, fact))
         });
         let was_lost = std::mem::replace(&mut self.lost, greeted.is_err());
-        let connection = greeted.map_err(|fault| self.error(fault))?;
+        let (connection, greeted) = greeted.map_err(|fault| self.error(fault))?;
         self.connection = Some(connection);
         if was_lost {
             self.note(log, Fact::Reached);
+        }
+        if let Some(fact) = greeted.filter(|fact| self.greeted.as_ref() != Some(fact)) {
+            self.note(log, fact.clone());
+            self.greeted = Some(fact);
         }
         Ok(())
     }

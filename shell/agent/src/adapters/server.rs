@@ -56,7 +56,7 @@ impl CacheServerAdapter {
         let first = names.first().expect("a cache has a partition").clone();
         let mut log = EventLog::default();
         let mut member = Member::new(first, target);
-        member.connect(&mut log, |_, _| Ok(()))?;
+        member.connect(&mut log, |_, _| Ok(None))?;
         let version = member.call(|connection| command_line(connection, "version"))?;
         let life = member.call(read_life)?;
         let partitions = read(&mut member, &names)?;
@@ -68,7 +68,7 @@ impl CacheServerAdapter {
     }
 
     fn connect(&mut self) -> Result<(), AdapterError> {
-        self.member.connect(&mut self.log, |_, _| Ok(()))
+        self.member.connect(&mut self.log, |_, _| Ok(None))
     }
 
     fn debt(&self) -> Bytes {

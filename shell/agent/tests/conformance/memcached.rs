@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use robinhood_agent::{
-    Access, Adapter, Credentials, Driven, EventReader, MemcachedAdapter, Target,
+    Access, Adapter, Credentials, Driven, EventReader, Fact, MemcachedAdapter, Target,
 };
 use robinhood_control::ManagedCache;
 use robinhood_stats::{BackendName, Bytes};
@@ -137,6 +137,18 @@ fn memcached_is_left_as_it_was() {
 }
 
 #[test]
+fn a_memcached_that_a_killed_adapter_left_is_said() {
+    let servers = [Server::memcached(LIMIT_MIB, &[])];
+    let attach = || MemcachedAdapter::attach(partitions(&servers), Access::Change).expect("runs");
+    for is_left in [false, true] {
+        let mut adapter = attach(); // and dropped without detaching
+        let is_said = std::iter::from_fn(|| adapter.poll_event())
+            .any(|event| event.to_string().contains("slab_automove was 0 already"));
+        assert_eq!(is_said, is_left);
+    }
+}
+
+#[test]
 fn reset_statistics_of_memcached_are_no_restart() {
     let mut rig = Memcached::new();
     (0..5).for_each(|_| _ = rig.user(0).line("version"));
@@ -203,4 +215,19 @@ fn a_memcached_with_users_wants_the_password() {
             assert!(error.to_string().contains("memcached's file of users (-Y)"), "{error}");
         }
     }
+    let error = MemcachedAdapter::attach(partitions(&servers), Access::Read).err();
+    let error = error.expect("nobody logged in").to_string();
+    assert!(error.contains("asks for user and password"), "{error}");
+
+    // One that asks for none is not sent any: it would store them.
+    let servers = [Server::memcached(LIMIT_MIB, &[])];
+    let mut partitions = partitions(&servers);
+    let credentials = Credentials::from_file(&path("password")).expect("a password");
+    partitions[0].1.credentials = Some(credentials.for_user("admin"));
+    let mut adapter = MemcachedAdapter::attach(partitions, Access::Change).expect("it runs");
+    let is_said = std::iter::from_fn(|| adapter.poll_event())
+        .any(|event| event.fact == Fact::PasswordIgnored);
+    assert!(is_said);
+    let mut user = MemcachedUser::new(&servers[0].target().address);
+    assert_eq!(user.stat("stats", "cmd_set"), "0");
 }

@@ -1,9 +1,11 @@
 //! Two Redis as they are installed.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use robinhood_agent::{
-    Access, Adapter, Credentials, Driven, EventReader, Fact, RedisAdapter, Target,
+    Access, Adapter, Address, Credentials, Driven, EventReader, Fact, RedisAdapter, Target,
 };
 use robinhood_control::ManagedCache;
 use robinhood_stats::{BackendName, Bytes};
@@ -194,6 +196,36 @@ fn a_redis_above_its_limit_that_is_not_shrinking_is_left_alone() {
     for event in std::iter::from_fn(|| adapter.poll_event()) {
         assert!(!matches!(event.fact, Fact::FloorReached { .. }), "{event}");
     }
+}
+
+#[test]
+fn a_redis_that_a_killed_adapter_left_is_said() {
+    for (tenacity, is_left) in [("10", false), ("0", true)] {
+        let servers = [Server::redis(LIMIT_MIB, &["--maxmemory-eviction-tenacity", tenacity])];
+        let adapter = RedisAdapter::attach(partitions(&servers), Access::Change);
+        let mut adapter = adapter.expect("it runs");
+        let is_said = std::iter::from_fn(|| adapter.poll_event())
+            .any(|event| event.to_string().contains("CONFIG SET maxmemory-eviction-tenacity 10"));
+        assert_eq!(is_said, is_left);
+    }
+}
+
+#[test]
+fn a_redis_that_loads_its_data_is_no_refused_password() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let redis = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a caller");
+        let mut asked = [0; 100];
+        assert!(stream.read(&mut asked).expect("a command") > 0);
+        stream.write_all(b"-LOADING Redis is loading the dataset in memory\r\n").expect("sent");
+    });
+    let name = "a".parse().expect("a name");
+    let partitions = vec![(name, Target::from(Address::Unix(path)))];
+    let error = RedisAdapter::attach(partitions, Access::Read).err().expect("it loads").to_string();
+    assert!(error.contains("loads its data") && !error.contains("password"), "{error}");
+    redis.join().expect("it answered");
 }
 
 #[test]

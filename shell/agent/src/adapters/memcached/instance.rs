@@ -70,6 +70,10 @@ impl Instance {
         if access == Access::Change {
             instance.tell_limit(general.limit).map_err(|error| instance.fixed_memory(error))?;
             instance.stop_automove()?;
+            if instance.automove_before.is_none() {
+                let (setting, by_hand) = ("slab_automove", "slabs automove 1");
+                instance.member.note(log, Fact::WasZero { setting, by_hand });
+            }
         }
         Ok(instance)
     }
@@ -222,18 +226,38 @@ impl Settings {
     }
 }
 
-/// Logs in, where there are credentials.
-fn greet(connection: &mut Connection, target: &Target) -> Result<(), Fault> {
-    let Some(credentials) = &target.credentials else { return Ok(()) };
+/// What a memcached with users answers to whoever has not logged in.
+const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated";
+/// The key of the value that memcached takes for user and password. It does not look at the key; should somebody else answer, it is one that no
+/// client library lets through.
+const LOGIN_KEY: &str = "\u{1}rh:login";
+
+/// Logs in where that is asked for. A memcached without users would store user and password for everybody to read, so it is asked first; and the
+/// value has expired when it is stored, should one without users take the other's place in between.
+fn greet(connection: &mut Connection, target: &Target) -> Result<Option<Fact>, Fault> {
+    let asks = command_line(connection, "version")? == UNAUTHENTICATED;
+    let Some(credentials) = &target.credentials else {
+        return if asks { Err(no_password()) } else { Ok(None) };
+    };
+    if !asks {
+        return Ok(Some(Fact::PasswordIgnored));
+    }
     let user = credentials.user.as_deref().unwrap_or_default();
     let words = format!("{user} {}", credentials.reveal());
-    connection.send(format!("set login 0 0 {}\r\n{words}\r\n", words.len()).as_bytes())?;
+    connection.send(format!("set {LOGIN_KEY} 0 -1 {}\r\n{words}\r\n", words.len()).as_bytes())?;
     match connection.line()?.as_str() {
-        "STORED" => Ok(()),
+        "STORED" => Ok(None),
         answer => Err(Fault::Unsupported {
             what: format!("it refuses user and password with \"{answer}\""),
             remedy: "compare them with memcached's file of users (-Y)",
         }),
+    }
+}
+
+fn no_password() -> Fault {
+    Fault::Unsupported {
+        what: "it asks for user and password".to_owned(),
+        remedy: "give the user, and the password in a file or an environment variable",
     }
 }
 

@@ -99,6 +99,10 @@ impl Instance {
         };
         if access == Access::Change {
             instance.tell(limit)?; // shows whether it can be configured
+            if instance.read_tenacity()?.as_deref() == Some("0") {
+                let by_hand = "CONFIG SET maxmemory-eviction-tenacity 10";
+                instance.member.note(log, Fact::WasZero { setting: TENACITY, by_hand });
+            }
         }
         Ok(instance)
     }
@@ -248,14 +252,18 @@ impl Instance {
         if self.tenacity_before.is_some() {
             return Ok(());
         }
-        let answer =
-            self.member.call(|connection| ask(connection, &["CONFIG", "GET", TENACITY]))?;
-        // Releases before 6.2 have no such setting, and give an empty list.
-        let Answer::List(pair) = answer else { return Ok(()) };
-        let Some(before) = pair.into_iter().nth(1) else { return Ok(()) };
+        let Some(before) = self.read_tenacity()? else { return Ok(()) };
         self.tenacity(&before, "0")?;
         self.tenacity_before = Some(before);
         Ok(())
+    }
+
+    fn read_tenacity(&mut self) -> Result<Option<String>, AdapterError> {
+        let answer =
+            self.member.call(|connection| ask(connection, &["CONFIG", "GET", TENACITY]))?;
+        // Releases before 6.2 have no such setting, and give an empty list.
+        let Answer::List(pair) = answer else { return Ok(None) };
+        Ok(pair.into_iter().nth(1))
     }
 
     fn restore_tenacity(&mut self) -> Result<(), AdapterError> {
@@ -312,7 +320,7 @@ fn configure(
 }
 
 /// Logs in, where there are credentials.
-fn greet(connection: &mut Connection, target: &Target) -> Result<(), Fault> {
+fn greet(connection: &mut Connection, target: &Target) -> Result<Option<Fact>, Fault> {
     let answer = match &target.credentials {
         None => ask(connection, &["PING"])?,
         Some(credentials) => {
@@ -323,7 +331,10 @@ fn greet(connection: &mut Connection, target: &Target) -> Result<(), Fault> {
         }
     };
     match answer {
-        Answer::Text(_) => Ok(()),
+        Answer::Text(_) => Ok(None),
+        Answer::Error(error) if error.starts_with("LOADING") => {
+            Err(Fault::Busy { what: "loads its data", answer: error })
+        }
         Answer::Error(error) if error.starts_with("NOAUTH") => Err(Fault::Unsupported {
             what: "it asks for a password".to_owned(),
             remedy: "give one in a file or an environment variable",
