@@ -1,4 +1,5 @@
-//! Ctrl-C: the first ends the work and keeps what is done, the second ends the process.
+//! Ctrl-C, or the signal with which services are stopped: the first ends the work, keeps what is done and sets back what was changed elsewhere;
+//! the second ends the process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,20 +9,28 @@ use crate::failure::Failure;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The flag that the first Ctrl-C sets. From now on the process no longer dies of it.
+/// The flag that the first Ctrl-C or termination sets. From now on the process no longer dies of it.
 pub(crate) fn stop_flag() -> Result<&'static AtomicBool, Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(cannot)?;
     // Registered here and not on the thread, which may take its time to start on a busy machine.
-    let mut interrupts = {
+    let (mut interrupts, mut terminations) = {
         let _inside = runtime.enter();
-        signal(SignalKind::interrupt()).map_err(cannot)?
+        let listen = |kind| signal(kind).map_err(cannot);
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?)
     };
     std::thread::Builder::new()
         .name("interrupt".into())
         .spawn(move || {
             runtime.block_on(async {
-                while interrupts.recv().await.is_some() {
+                loop {
+                    let received = tokio::select! {
+                        received = interrupts.recv() => received,
+                        received = terminations.recv() => received,
+                    };
+                    if received.is_none() {
+                        return;
+                    }
                     if STOP.swap(true, Ordering::Relaxed) {
                         std::process::exit(130);
                     }

@@ -130,9 +130,15 @@ impl Controller {
         if is_before && observation.requests_in_band >= self.config.requests_in_band_min {
             self.watch.learn(observation.request_p99);
         }
+        // Reports may say who blocked and nothing else: then nobody knows who was asked.
+        let is_known = observation.backends.iter().any(|backend| backend.queries > 0);
         for (index, partition) in self.books.partitions.iter_mut().enumerate() {
-            let is_asked = observation.backends[index].queries > 0;
-            partition.idle = if is_asked { Nanos::ZERO } else { partition.idle + passed };
+            let seen = &observation.backends[index];
+            if seen.queries > 0 || seen.rbc > 0.0 || !is_known {
+                partition.idle = Nanos::ZERO;
+            } else {
+                partition.idle += passed;
+            }
             // Who starts in active mode has moved little in its first minute: better than no comparison at all.
             let learns = is_before || !partition.misses_before.is_settled();
             if let (true, Some(rate)) = (learns, observation.misses_per_s(index)) {

@@ -1,5 +1,7 @@
 //! The clock of one batch: from its issue to its end it belongs to its request, and its end is counted.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use robinhood_blocking::BatchRecord;
 use robinhood_cache::Store;
@@ -54,7 +56,9 @@ impl<'a> Query<'a> {
         remote: &RemoteCache,
         keys: &[impl AsRef<[u8]>],
     ) -> Vec<Option<Bytes>> {
-        let values = remote.get_many(self.backend, keys).await;
+        let backend = self.scope.client.shared.backend(self.backend);
+        let time = Duration::from_nanos(backend.timeout.0 / 3);
+        let values = remote.get_many_within(self.backend, keys, time).await;
         let hits = values.iter().flatten().count();
         self.hits += u32::try_from(hits).expect("counted when it was issued");
         values

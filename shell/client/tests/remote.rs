@@ -218,6 +218,74 @@ async fn servers_that_hang_or_talk_nonsense_make_misses_and_no_request_fails() {
 }
 
 #[tokio::test]
+async fn a_hanging_cache_leaves_its_backend_most_of_a_short_timeout() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = odd_server(folder.path(), |mut stream| {
+        let mut bytes = [0; 4_096];
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let cache = Arc::new(remote(CacheProtocol::Redis, &silent));
+    let client = Client::with_remote(cache, names()).timeout(Nanos::from_secs(3)).build().unwrap();
+    let scope = client.request();
+    let fetch = async || Ok::<_, std::io::Error>(value("fetched"));
+    assert_eq!(scope.get("ratings", "key", fetch).await.unwrap(), value("fetched"));
+    assert_eq!(client.remote().unwrap().faults().late, 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_hangs_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = odd_server(folder.path(), |mut stream| {
+        let mut bytes = [0; 4_096];
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    // Who waits with so much patience is answered when the connection ends.
+    let cache = remote(CacheProtocol::Memcached, &silent);
+    assert_eq!(cache.get_many(BackendId(0), &[b"key"]).await, [None]);
+    assert!(!cache.insert(BackendId(0), b"key", &value("v")).await);
+    assert_eq!((cache.faults().late, cache.faults().unavailable), (0, 1));
+}
+
+#[tokio::test]
+async fn a_value_that_would_not_be_read_back_is_not_sent() {
+    let server = Server::start(CacheProtocol::Redis);
+    let cache = remote(CacheProtocol::Redis, &server.socket());
+    let large = Bytes::from(vec![b'x'; (1 << 20) + 1]);
+    assert!(!cache.insert(BackendId(0), b"key", &large).await);
+    assert!(cache.insert(BackendId(0), b"key", &large.slice(1..)).await);
+    let found = cache.get_many(BackendId(0), &[b"key"]).await;
+    assert_eq!(found, [Some(large.slice(1..))]);
+    assert_eq!(cache.faults().not_kept, 1);
+}
+
+#[tokio::test]
+async fn an_answer_to_another_question_is_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = odd_server(folder.path(), |mut stream| {
+        let mut bytes = [0; 4_096];
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {
+            _ = stream.write_all(b"VALUE ratings:other 0 1\r\nx\r\nEND\r\n");
+        }
+    });
+    let cache = remote(CacheProtocol::Memcached, &odd);
+    assert_eq!(cache.get_many(BackendId(0), &[b"key"]).await, [None]);
+    assert_eq!(cache.get_many(BackendId(0), &[b"other"]).await, [Some(value("x"))]);
+}
+
+#[test]
+fn a_cache_is_used_from_one_runtime_after_another() {
+    let server = Server::start(CacheProtocol::Memcached);
+    let cache = remote(CacheProtocol::Memcached, &server.socket());
+    for _ in 0..2 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            assert!(cache.insert(BackendId(0), b"key", &value("v")).await);
+            assert_eq!(cache.get_many(BackendId(0), &[b"key"]).await, [Some(value("v"))]);
+        });
+    }
+}
+
+#[tokio::test]
 async fn a_cache_of_too_few_backends_is_refused() {
     let endpoint = Endpoint::Unix("/nowhere/cache.sock".into());
     let one = RemoteCache::new(CacheProtocol::Redis, [(names()[0].clone(), endpoint)]);

@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 use robinhood_blocking::{Collector, CollectorConfig, Delta, Snapshot};
 use robinhood_client::Client;
 use robinhood_controller::{
-    Allocation, Controller, ControllerConfig, Decision, FloorRule, Mode, PartitionUsage,
-    PolicyKind, Protection,
+    Allocation, Controller, ControllerConfig, Decision, FloorRule, Mode, PartitionUsage, PolicyKind,
 };
 use robinhood_stats::{BackendName, Bytes, Instant, Nanos};
 use serde::Serialize;
@@ -75,16 +74,17 @@ pub(crate) struct Joined {
 
 impl Joined {
     pub(crate) fn new(builder: ControlBuilder) -> Result<Self, ControlError> {
-        let ControlBuilder { client, cache, policy, mode, protection, time_scale, .. } = builder;
-        let mut cache = cache.ok_or(ControlError::NoCache)?;
+        let now = (builder.clock)();
         let config =
             CollectorConfig { slots_per_period: SLOTS_PER_PERIOD, ..CollectorConfig::default() };
-        let config = config.scaled_down(time_scale);
+        let config = config.scaled_down(builder.time_scale);
+        let controller = controller(&builder, now)?;
+        let ControlBuilder { client, cache, .. } = builder;
+        let mut cache = cache.ok_or(ControlError::NoCache)?;
         let slot = Nanos(config.period.0 / u64::from(SLOTS_PER_PERIOD));
         let names = cache.names().to_vec();
-        let now = (builder.clock)();
         Ok(Self {
-            controller: controller(cache.as_ref(), policy, (mode, protection), time_scale, now)?,
+            controller,
             collector: Collector::new(config)?,
             slot,
             totals: vec![BackendTotals::default(); names.len()],
@@ -201,22 +201,21 @@ fn tell(controller: &mut Controller, now: Instant, reading: &Reading) {
     }
 }
 
-fn controller(
-    cache: &dyn ManagedCache,
-    policy: PolicyKind,
-    (mode, protection): (Mode, Protection),
-    time_scale: f64,
-    now: Instant,
-) -> Result<Option<Controller>, ControlError> {
-    if policy == PolicyKind::Shared {
+fn controller(builder: &ControlBuilder, now: Instant) -> Result<Option<Controller>, ControlError> {
+    if builder.policy == PolicyKind::Shared {
         return Ok(None);
     }
+    let cache = builder.cache.as_ref().ok_or(ControlError::NoCache)?;
     let limits: Vec<_> = cache.names().iter().cloned().zip(cache.limits()).collect();
-    let mut config = ControllerConfig::new(cache.budget()).scaled(time_scale);
-    (config.mode, config.protection) = (mode, protection);
+    let mut config = ControllerConfig::new(cache.budget()).scaled(builder.time_scale);
+    config.mode = builder.mode;
+    config.protection = builder.protection.clone();
+    if !builder.idle_fall {
+        config.idle_after = Nanos(u64::MAX);
+    }
     config.granule = cache.granule();
     config.floor = FloorRule { adapter_min: cache.limit_min(), ..config.floor };
     let start = Allocation::new(cache.budget(), limits.clone(), |_| Bytes::ZERO)?;
-    let Some(policy) = policy.build(&start) else { return Ok(None) };
+    let Some(policy) = builder.policy.build(&start) else { return Ok(None) };
     Ok(Some(Controller::new(config, policy, limits, now)?))
 }

@@ -20,6 +20,7 @@ pub struct ControlBuilder {
     pub(crate) policy: PolicyKind,
     pub(crate) mode: Mode,
     pub(crate) protection: Protection,
+    pub(crate) idle_fall: bool,
     pub(crate) time_scale: f64,
     pub(crate) clock: Clock,
     pub(crate) sources: Vec<Source>,
@@ -54,6 +55,7 @@ impl ControlBuilder {
             policy: PolicyKind::Robinhood,
             mode: Mode::Active,
             protection: Protection::default(),
+            idle_fall: true,
             time_scale: 1.0,
             clock,
             sources: Vec::new(),
@@ -80,6 +82,13 @@ impl ControlBuilder {
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> Self {
         self.protection = protection;
+        self
+    }
+
+    /// A backend that nobody asks pays by the step, as the others do. Default: after an hour its partition falls to its floor at once.
+    #[must_use]
+    pub fn idle_pay_by_the_step(mut self) -> Self {
+        self.idle_fall = false;
         self
     }
 

@@ -125,7 +125,8 @@ fn start(config: &RunConfig, intake: &Arc<Intake>) -> Result<(Caches, ControlLoo
         (None, Some(beside)) => {
             let (driven, events) = beside.attach(section.mode.0)?;
             let builder = ControlLoop::beside(Box::new(driven));
-            (Caches::Beside(events), builder.protection(Protection::for_agents()))
+            let builder = builder.protection(Protection::for_agents()).idle_pay_by_the_step();
+            (Caches::Beside(events), builder)
         }
         (None, None) => unreachable!("checked when the file was read"),
     };

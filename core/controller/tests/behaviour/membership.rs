@@ -1,6 +1,6 @@
 //! Backends that come, go and fall silent, and a budget that changes.
 
-use robinhood_controller::{ConfigError, HoldReason, RobinHood, SkipReason};
+use robinhood_controller::{ConfigError, Equal, HoldReason, RobinHood, SkipReason, Standing};
 use robinhood_stats::{Bytes, Instant, Nanos};
 
 use crate::harness::{ModelCache, active, limits, name, period, period_with, snapshot, start};
@@ -90,9 +90,9 @@ fn a_changed_budget_scales_what_is_above_the_floors() {
 #[test]
 fn an_hour_without_queries_brings_a_partition_to_its_floor_and_a_query_brings_it_back() {
     let mut cache = ModelCache::new(&[("a", 500_000), ("b", 500_000)]);
-    let mut controller = start(active(1_000_000), Box::new(RobinHood), &cache);
+    let mut controller = start(active(1_000_000), Box::new(Equal), &cache);
     let quiet = |at| {
-        let mut seen = snapshot(at, &[("a", 1.0), ("b", 1.0)]);
+        let mut seen = snapshot(at, &[("a", 1.0), ("b", 0.0)]);
         seen.backends[1].queries = 0;
         seen
     };
@@ -100,7 +100,7 @@ fn an_hour_without_queries_brings_a_partition_to_its_floor_and_a_query_brings_it
         let seen = quiet(controller.poll_timeout());
         period_with(&mut controller, &mut cache, seen);
     }
-    assert_eq!(limits(&controller), [500_000, 500_000], "the same RBC, and not yet an hour");
+    assert_eq!(limits(&controller), [500_000, 500_000], "not yet an hour");
     let seen = quiet(controller.poll_timeout());
     let decision = period_with(&mut controller, &mut cache, seen);
     assert_eq!(limits(&controller), [999_000, 1_000]);
@@ -114,17 +114,17 @@ fn silence_is_counted_in_time_passed_and_not_in_decisions() {
     let cache = ModelCache::new(&[("a", 500_000), ("b", 500_000)]);
     // Decisions every 10 s, every second period: an hour is 360 of them. Every 2 minutes: the reports cover one.
     for (between, decisions) in [(Nanos::from_secs(10), 360), (Nanos::from_secs(120), 60)] {
-        let mut controller = start(active(1_000_000), Box::new(RobinHood), &cache);
+        let mut controller = start(active(1_000_000), Box::new(Equal), &cache);
         let mut now = Instant::ZERO;
         for count in 1..=decisions {
             now = now + between;
-            let mut seen = snapshot(now, &[("a", 1.0), ("b", 1.0)]);
+            let mut seen = snapshot(now, &[("a", 1.0), ("b", 0.0)]);
             seen.backends[1].queries = 0;
             controller.handle_usage(now, &cache.partitions);
             controller.handle_snapshot(seen);
             controller.handle_timeout(now);
             let decision = controller.poll_decision().expect("it is time");
-            let is_idle = decision.skipped.contains(&(name("b"), SkipReason::Idle));
+            let is_idle = decision.inputs.terms[1].standing == Standing::Idle;
             assert_eq!(is_idle, count == decisions, "{between}: {count}");
         }
     }

@@ -113,6 +113,23 @@ fn advice_for_small_partitions_adds_up_to_whole_granules() {
 }
 
 #[test]
+fn reports_that_say_who_blocked_and_nothing_else_make_nobody_idle() {
+    let mut cache = ModelCache::new(&[("a", 100_000), ("b", 100_000)]);
+    let mut config = active(200_000);
+    config.idle_after = config.period + config.period;
+    let mut controller = start(config, Box::new(RobinHood), &cache);
+    for _ in 0..10 {
+        let mut said = snapshot(controller.poll_timeout(), &[("a", 1.0)]);
+        for backend in &mut said.backends {
+            (backend.queries, backend.hits, backend.misses) = (0, 0, 0);
+        }
+        let decision = period_with(&mut controller, &mut cache, said);
+        assert!(decision.moved() > Bytes::ZERO, "{decision:#}");
+        assert!(decision.moved() <= Bytes(2_000), "by the step, not to the floor: {decision:#}");
+    }
+}
+
+#[test]
 fn the_step_shrinks_with_confidence() {
     let mut cache = ModelCache::new(&[("a", 100_000), ("b", 100_000)]);
     let mut controller = start(active(200_000), Box::new(RobinHood), &cache);

@@ -8,14 +8,15 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::wire::{CacheProtocol, Reply};
 
@@ -25,6 +26,10 @@ const WAITING_MAX: usize = 4_096;
 const PENDING_MAX: usize = 8_192;
 /// Bytes that may wait to be written; further work waits.
 const OUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of values that wait for a connection; what comes then is not sent.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// A connection whose oldest reply is outstanding for so long is given up.
+const REPLY: Duration = Duration::from_secs(5);
 /// The first and the longest pause before the next attempt to connect.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// How long connecting may take.
@@ -56,15 +61,26 @@ pub(super) enum Work {
 }
 
 /// Work that was sent.
-enum Pending {
-    Get { left: usize, values: Vec<Option<Bytes>>, answer: oneshot::Sender<Vec<Option<Bytes>>> },
-    Set { done: Option<oneshot::Sender<bool>> },
+struct Pending {
+    since: Instant,
+    what: What,
+}
+
+enum What {
+    Get {
+        keys: Vec<Box<[u8]>>,
+        values: Vec<Option<Bytes>>,
+        answer: oneshot::Sender<Vec<Option<Bytes>>>,
+    },
+    Set {
+        done: Option<oneshot::Sender<bool>>,
+    },
 }
 
 /// The near end of a link.
 pub(super) struct Link {
     task: Task,
-    work: OnceLock<mpsc::Sender<Work>>,
+    work: Mutex<Option<mpsc::Sender<Work>>>,
 }
 
 #[derive(Clone)]
@@ -72,25 +88,54 @@ struct Task {
     protocol: CacheProtocol,
     endpoint: Endpoint,
     not_kept: Arc<AtomicU64>,
+    /// Bytes of the values that wait.
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+impl Work {
+    fn value_bytes(&self) -> usize {
+        match self {
+            Self::Get { .. } => 0,
+            Self::Set { value, .. } => value.len(),
+        }
+    }
 }
 
 impl Link {
-    pub(super) const fn new(
+    pub(super) fn new(
         protocol: CacheProtocol,
         endpoint: Endpoint,
         not_kept: Arc<AtomicU64>,
     ) -> Self {
-        Self { task: Task { protocol, endpoint, not_kept }, work: OnceLock::new() }
+        let waiting_bytes = Arc::default();
+        Self { task: Task { protocol, endpoint, not_kept, waiting_bytes }, work: Mutex::new(None) }
     }
 
     /// Takes work over; false when too much waits already.
     pub(super) fn send(&self, work: Work) -> bool {
-        let sender = self.work.get_or_init(|| {
-            let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            tokio::spawn(self.task.clone().run(receiver));
-            sender
-        });
-        sender.try_send(work).is_ok()
+        let sender = self.sender();
+        let bytes = work.value_bytes();
+        if self.task.waiting_bytes.load(Relaxed) + bytes > WAITING_BYTES_MAX {
+            return false;
+        }
+        self.task.waiting_bytes.fetch_add(bytes, Relaxed);
+        let sent = sender.try_send(work).is_ok();
+        if !sent {
+            self.task.waiting_bytes.fetch_sub(bytes, Relaxed);
+        }
+        sent
+    }
+
+    /// The way to the task, which is started when there is none: at first, and after the runtime that it was on has ended.
+    fn sender(&self) -> mpsc::Sender<Work> {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = work.as_ref().filter(|sender| !sender.is_closed()) {
+            return sender.clone();
+        }
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        self.task.waiting_bytes.store(0, Relaxed); // what waited went with the task before
+        tokio::spawn(self.task.clone().run(receiver));
+        work.insert(sender).clone()
     }
 }
 
@@ -121,6 +166,7 @@ impl Task {
             // Whoever asks meanwhile has a miss at once: a closed channel.
             let next = tokio::time::Instant::now() + pause;
             while let Ok(Some(lost)) = tokio::time::timeout_at(next, work.recv()).await {
+                self.waiting_bytes.fetch_sub(lost.value_bytes(), Relaxed);
                 if matches!(lost, Work::Set { .. }) {
                     self.not_kept.fetch_add(1, Relaxed);
                 }
@@ -140,7 +186,11 @@ impl Task {
             (0, BytesMut::with_capacity(1 << 16), Served { anything: false });
         loop {
             let may_take = talk.pending.len() < PENDING_MAX && talk.out.len() < OUT_BYTES_MAX;
+            let oldest = talk.pending.front().map(|pending| pending.since + REPLY);
             tokio::select! {
+                () = tokio::time::sleep_until(oldest.unwrap_or_else(Instant::now)), if oldest.is_some() => {
+                    return served; // it hangs
+                }
                 received = work.recv(), if may_take => {
                     let Some(received) = received else { return served };
                     talk.send(received);
@@ -188,18 +238,22 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     fn send(&mut self, work: Work) {
+        self.task.waiting_bytes.fetch_sub(work.value_bytes(), Relaxed);
         let protocol = self.task.protocol;
-        self.pending.push_back(match work {
+        let what = match work {
+            // Nobody waits for it any more: a server that is late need not answer it, too.
+            Work::Get { answer, .. } if answer.is_closed() => return,
             Work::Get { keys, answer } => {
                 keys.iter().for_each(|key| protocol.write_get(key, &mut self.out));
                 let values = Vec::with_capacity(keys.len());
-                Pending::Get { left: keys.len(), values, answer }
+                What::Get { keys, values, answer }
             }
             Work::Set { key, value, done } => {
                 protocol.write_set(&key, &value, &mut self.out);
-                Pending::Set { done }
+                What::Set { done }
             }
-        });
+        };
+        self.pending.push_back(Pending { since: Instant::now(), what });
     }
 
     /// Hands out the replies that are complete; false when the server says what cannot be.
@@ -208,11 +262,8 @@ impl Talk<'_> {
         loop {
             match self.task.protocol.parse(&input[used..]) {
                 Ok(None) => break,
-                Ok(Some((reply, length))) if !self.pending.is_empty() => {
-                    used += length;
-                    self.answer(reply);
-                }
-                // A reply that nobody waits for, or bytes that are none: whose replies follow is not known.
+                Ok(Some((reply, length))) if self.answer(&reply) => used += length,
+                // A reply that nobody waits for, one of another kind, or bytes that are none: whose replies follow is not known.
                 Ok(Some(_)) | Err(_) => return false,
             }
         }
@@ -220,29 +271,34 @@ impl Talk<'_> {
         true
     }
 
-    fn answer(&mut self, reply: Reply) {
-        let stored = reply == Reply::Stored;
-        match self.pending.front_mut() {
-            Some(Pending::Get { left, values, .. }) => {
-                *left -= 1;
-                values.push(match reply {
-                    Reply::Value(value) => Some(value),
-                    Reply::Missing | Reply::Stored | Reply::Refused => None,
-                });
-                if *left > 0 {
-                    return;
+    /// Hands a reply to whoever has waited for longest; false when it is no reply to what was asked.
+    fn answer(&mut self, reply: &Reply<'_>) -> bool {
+        let Some(first) = self.pending.front_mut() else { return false };
+        match (&mut first.what, reply) {
+            (What::Get { keys, values, .. }, Reply::Value { key, data })
+                if key.is_none_or(|key| *key == *keys[values.len()]) =>
+            {
+                values.push(Some(Bytes::copy_from_slice(data)));
+            }
+            (What::Get { values, .. }, Reply::Missing | Reply::Refused) => values.push(None),
+            (What::Set { done }, Reply::Stored | Reply::Refused) => {
+                let stored = *reply == Reply::Stored;
+                if !stored {
+                    self.task.not_kept.fetch_add(1, Relaxed);
                 }
+                // Nobody may wait any more, here and below.
+                _ = done.take().map(|done| done.send(stored));
+                self.pending.pop_front();
+                return true;
             }
-            Some(Pending::Set { .. }) if !stored => {
-                self.task.not_kept.fetch_add(1, Relaxed);
-            }
-            Some(Pending::Set { .. }) | None => {}
+            _ => return false,
         }
-        // Nobody may wait any more.
-        match self.pending.pop_front() {
-            Some(Pending::Get { values, answer, .. }) => _ = answer.send(values),
-            Some(Pending::Set { done: Some(done) }) => _ = done.send(stored),
-            Some(Pending::Set { done: None }) | None => {}
+        if matches!(&first.what, What::Get { keys, values, .. } if values.len() == keys.len())
+            && let Some(Pending { what: What::Get { values, answer, .. }, .. }) =
+                self.pending.pop_front()
+        {
+            _ = answer.send(values);
         }
+        true
     }
 }

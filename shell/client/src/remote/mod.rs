@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
+use robinhood_protocol::memcached::VALUE_BYTES_MAX;
 use robinhood_stats::{BackendId, BackendName};
 
 pub use link::Endpoint;
@@ -84,7 +85,8 @@ impl RemoteCache {
         Self { protocol, backends, servers, timeout: Duration::from_millis(100), counters }
     }
 
-    /// How long a batch waits for the cache before its keys count as misses. Default: 100 ms.
+    /// How long a batch waits for the cache before its keys count as misses. Default: 100 ms; at most a third of the time that its backend
+    /// has, so that there is time left to ask that.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -105,6 +107,16 @@ impl RemoteCache {
         backend: BackendId,
         keys: &[impl AsRef<[u8]>],
     ) -> Vec<Option<Bytes>> {
+        self.get_many_within(backend, keys, self.timeout).await
+    }
+
+    /// As [`Self::get_many`], and no longer than `time`.
+    pub(crate) async fn get_many_within(
+        &self,
+        backend: BackendId,
+        keys: &[impl AsRef<[u8]>],
+        time: Duration,
+    ) -> Vec<Option<Bytes>> {
         let mut found = vec![None; keys.len()];
         let (prefix, server) = &self.backends[backend.index()];
         // Keys that cannot be sent are misses.
@@ -120,7 +132,7 @@ impl RemoteCache {
             self.counters.unavailable.fetch_add(1, Relaxed);
             return found;
         }
-        match tokio::time::timeout(self.timeout, answered).await {
+        match tokio::time::timeout(self.timeout.min(time), answered).await {
             Ok(Ok(values)) => {
                 for (place, value) in places.into_iter().zip(values) {
                     found[place] = value;
@@ -140,7 +152,7 @@ impl RemoteCache {
         self.set(backend, key, value, None);
     }
 
-    /// Sends a value and waits until the server has answered; false when it was not kept.
+    /// Sends a value and waits until the server has answered, or its connection is given up; false when it was not kept.
     ///
     /// # Panics
     /// When there is no such backend.
@@ -158,7 +170,10 @@ impl RemoteCache {
         done: Option<tokio::sync::oneshot::Sender<bool>>,
     ) {
         let (prefix, server) = &self.backends[backend.index()];
-        let sent = wire::key(self.protocol, prefix, key).is_some_and(|key| {
+        // A reply with a larger one would not be read.
+        let fits = value.len() <= VALUE_BYTES_MAX;
+        let key = if fits { wire::key(self.protocol, prefix, key) } else { None };
+        let sent = key.is_some_and(|key| {
             self.servers[*server].send(Work::Set { key, value: value.clone(), done })
         });
         if !sent {

@@ -3,7 +3,6 @@
 //! Place in the flow: a link appends commands here and reads their replies in the same order. One key a command, however large the batch:
 //! they leave in one write all the same, and no line or reply grows with the batch.
 
-use bytes::Bytes;
 use robinhood_protocol::memcached::{self, Key, VALUE_BYTES_MAX, text};
 use robinhood_protocol::{ProtocolError, resp};
 
@@ -17,9 +16,13 @@ pub enum CacheProtocol {
 }
 
 /// What a server said to one command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
-    Value(Bytes),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply<'a> {
+    Value {
+        /// Whose value it is, where the protocol says it.
+        key: Option<&'a [u8]>,
+        data: &'a [u8],
+    },
     /// There is none.
     Missing,
     Stored,
@@ -71,13 +74,13 @@ impl CacheProtocol {
     }
 
     /// The first reply in `bytes` and its length; `None` while a part is missing.
-    pub(super) fn parse(self, bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError> {
+    pub(super) fn parse(self, bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
         Ok(match self {
             Self::Memcached => {
                 text::parse_single(bytes, VALUE_BYTES_MAX)?.map(|(response, used)| {
                     let reply = match response {
-                        text::Response::Value { data, .. } => {
-                            Reply::Value(Bytes::copy_from_slice(data))
+                        text::Response::Value { key, data, .. } => {
+                            Reply::Value { key: Some(key), data }
                         }
                         text::Response::End => Reply::Missing,
                         text::Response::Stored => Reply::Stored,
@@ -88,7 +91,7 @@ impl CacheProtocol {
             }
             Self::Redis => resp::parse(bytes, VALUE_BYTES_MAX)?.map(|(reply, used)| {
                 let reply = match reply {
-                    resp::Reply::Bulk(data) => Reply::Value(Bytes::copy_from_slice(data)),
+                    resp::Reply::Bulk(data) => Reply::Value { key: None, data },
                     resp::Reply::Null => Reply::Missing,
                     resp::Reply::Simple(b"OK") => Reply::Stored,
                     _ => Reply::Refused,
@@ -120,21 +123,24 @@ mod tests {
 
     #[test]
     fn what_servers_say_is_understood() {
-        let said = |protocol: CacheProtocol, bytes: &[u8]| protocol.parse(bytes).unwrap();
-        let value = |text: &'static [u8]| Reply::Value(Bytes::from_static(text));
-        let cases: [(CacheProtocol, &[u8], Reply); 8] = [
-            (CacheProtocol::Memcached, b"VALUE a 0 2\r\nhi\r\nEND\r\n", value(b"hi")),
+        let value = |key| Reply::Value { key, data: b"hi" };
+        let cases: [(CacheProtocol, &[u8], Reply<'_>); 8] = [
+            (CacheProtocol::Memcached, b"VALUE a 0 2\r\nhi\r\nEND\r\n", value(Some(b"a"))),
             (CacheProtocol::Memcached, b"END\r\n", Reply::Missing),
             (CacheProtocol::Memcached, b"STORED\r\n", Reply::Stored),
             (CacheProtocol::Memcached, b"SERVER_ERROR out of memory\r\n", Reply::Refused),
-            (CacheProtocol::Redis, b"$2\r\nhi\r\n", value(b"hi")),
+            (CacheProtocol::Redis, b"$2\r\nhi\r\n", value(None)),
             (CacheProtocol::Redis, b"$-1\r\n", Reply::Missing),
             (CacheProtocol::Redis, b"+OK\r\n", Reply::Stored),
             (CacheProtocol::Redis, b"-OOM command not allowed\r\n", Reply::Refused),
         ];
         for (protocol, bytes, reply) in cases {
-            assert_eq!(said(protocol, bytes), Some((reply, bytes.len())));
-            assert_eq!(said(protocol, &bytes[..bytes.len() - 1]), None, "a part is missing");
+            assert_eq!(protocol.parse(bytes).unwrap(), Some((reply, bytes.len())));
+            assert_eq!(
+                protocol.parse(&bytes[..bytes.len() - 1]).unwrap(),
+                None,
+                "a part is missing"
+            );
         }
         assert!(CacheProtocol::Redis.parse(b"HTTP/1.1 400\r\n").is_err());
     }
