@@ -18,6 +18,8 @@ use crate::target::Target;
 
 /// How long to wait before looking again whether the server has freed enough.
 const POLL: Duration = Duration::from_millis(1);
+/// Values of the largest size that a partition has room for at its least limit.
+const ITEMS_MIN: u64 = 2;
 
 /// Partitions of a cache server.
 pub struct CacheServerAdapter {
@@ -30,6 +32,7 @@ pub struct CacheServerAdapter {
     /// Whether limits may not be what they were set to because an answer was lost.
     is_uncertain: bool,
     budget: Bytes,
+    limit_min: Bytes,
     log: EventLog,
 }
 
@@ -61,10 +64,14 @@ impl CacheServerAdapter {
         let life = member.call(read_life)?;
         let partitions = read(&mut member, &names)?;
         let budget = partitions.iter().map(|partition| partition.limit).sum();
+        let settings = member.call(|connection| Statistics::read(connection, "stats settings"))?;
+        let item_max = settings.number("item_size_max").map_err(|fault| member.error(fault))?;
+        let limit_min = least_limit(budget, names.len() as u64, Bytes(item_max));
         let version = format!("cache server {}", version.trim_start_matches("VERSION "));
         let note = "frees what is above a limit by itself".to_owned();
         member.note(&mut log, Fact::Attached { version, note });
-        Ok(Self { names, member, access, life, partitions, is_uncertain: false, budget, log })
+        let is_uncertain = false;
+        Ok(Self { names, member, access, life, partitions, is_uncertain, budget, limit_min, log })
     }
 
     fn connect(&mut self) -> Result<(), AdapterError> {
@@ -124,7 +131,7 @@ impl Adapter for CacheServerAdapter {
     }
 
     fn limit_min(&self) -> Bytes {
-        Bytes::ZERO
+        self.limit_min
     }
 
     fn limits(&self) -> Vec<Bytes> {
@@ -194,6 +201,16 @@ impl Adapter for CacheServerAdapter {
     }
 }
 
+/// Room for two of the largest values that the server takes, where the budget has it for all partitions; else half of an equal share.
+fn least_limit(budget: Bytes, partitions: u64, item_max: Bytes) -> Bytes {
+    let two = Bytes(item_max.0.saturating_mul(ITEMS_MIN));
+    if two.0.saturating_mul(partitions) <= budget.0 {
+        two
+    } else {
+        Bytes(budget.0 / partitions / 2)
+    }
+}
+
 /// All partitions, by number.
 fn read(member: &mut Member, names: &[BackendName]) -> Result<Vec<Partition>, AdapterError> {
     let stats = member
@@ -217,4 +234,18 @@ fn read(member: &mut Member, names: &[BackendName]) -> Result<Vec<Partition>, Ad
         })
     });
     read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_has_room_for_two_values_where_the_budget_has() {
+        let [large, small] = [Bytes::from_mib(24), Bytes::from_mib(3)];
+        assert_eq!(least_limit(large, 12, Bytes::from_mib(1)), Bytes::from_mib(2));
+        assert_eq!(least_limit(large, 2, Bytes::from_mib(1)), Bytes::from_mib(2));
+        assert_eq!(least_limit(small, 3, Bytes::from_mib(1)), Bytes::from_kib(512));
+        assert_eq!(least_limit(small, 3, Bytes(u64::MAX)), Bytes::from_kib(512));
+    }
 }

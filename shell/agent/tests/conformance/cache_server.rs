@@ -159,5 +159,8 @@ fn a_cache_server_without_the_partition_is_refused_with_what_to_do() {
     assert!(error.contains("partition c at unix:") && error.contains("--partitions"), "{error}");
     let one = vec!["b".parse().expect("a name")];
     let mut adapter = CacheServerAdapter::attach(one, target, Access::Read).expect("it runs");
+    let mut user = MemcachedUser::new(&Address::Unix(folder.path().join("socket")));
+    let item_max: u64 = user.stat("stats settings", "item_size_max").parse().expect("a number");
+    assert_eq!(adapter.limit_min(), Bytes(item_max * 2));
     assert!(adapter.set_limit(0, BUDGET).unwrap_err().to_string().contains("only reads"));
 }
