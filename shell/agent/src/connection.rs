@@ -4,8 +4,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::target::Address;
 
@@ -35,7 +39,7 @@ impl Connection {
     pub(crate) fn open(address: &Address) -> io::Result<Self> {
         let stream = match address {
             Address::Tcp(address) => Stream::Tcp(connect(address)?),
-            Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Address::Unix(path) => Stream::Unix(connect_unix(path)?),
         };
         Ok(Self { stream, received: Vec::new(), deadline: Instant::now() + CALL })
     }
@@ -141,6 +145,14 @@ fn in_time(error: io::Error) -> io::Error {
     }
 }
 
+/// A server that is stopped and has a full queue of callers lets the next one wait for ever, unless it has a time to send.
+fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(CONNECT))?;
+    socket.connect(&SockAddr::unix(path)?).map_err(in_time)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
 fn connect(address: &str) -> io::Result<TcpStream> {
     let mut error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {
@@ -153,4 +165,21 @@ fn connect(address: &str) -> io::Result<TcpStream> {
         }
     }
     Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_no_more_callers_is_an_error_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        listener.listen(0).unwrap(); // and nobody accepts
+        let opened = (0..9).map(|_| Connection::open(&Address::Unix(path.clone())));
+        let opened = opened.collect::<Result<Vec<_>, _>>();
+        assert_eq!(opened.err().map(|error| error.kind()), Some(io::ErrorKind::TimedOut));
+    }
 }
