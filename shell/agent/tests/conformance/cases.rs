@@ -51,12 +51,18 @@ pub(crate) trait Apart: Rig {
     fn change_limit(&mut self, partition: usize, limit: Bytes);
 }
 
-/// The next reading that shows all that was asked for.
+/// The next reading that shows all that was asked for. On a busy machine a cache may miss the time of a call before.
 pub(crate) fn current(rig: &mut dyn Rig) -> Vec<PartitionUsage> {
+    let mut said = String::new();
     wait_for("a current reading", || match rig.cache().read() {
         Reading::Current(usage) => Some(usage),
         Reading::Pending => None,
-        Reading::Failed { backend, reason } => panic!("{backend}: {reason}"),
+        Reading::Failed { reason, .. } if reason == said => None,
+        Reading::Failed { backend, reason } => {
+            println!("{backend}: {reason}");
+            said = reason;
+            None
+        }
     })
 }
 
@@ -186,10 +192,7 @@ pub(crate) fn a_restart_is_found(rig: &mut dyn Apart) {
     rig.run(0);
     let said = fact(rig, 0, |fact| matches!(fact, Fact::Restarted { .. }));
     assert_eq!(said, Fact::Restarted { limit: less });
-    let usage = wait_for("a reading of the new process", || match rig.cache().read() {
-        Reading::Current(usage) => Some(usage),
-        Reading::Pending | Reading::Failed { .. } => None,
-    });
+    let usage = current(rig);
     assert_eq!(usage[0].limit, less);
     assert_eq!(rig.held(0).1, less);
     assert_eq!(rig.cache().limits(), [less, start[1]]);
@@ -223,10 +226,7 @@ pub(crate) fn a_lost_cache_comes_back(rig: &mut dyn Apart, address: &str) {
     rig.cache().set_limit(0, start[0] - granule);
     assert!(!matches!(rig.cache().read(), Reading::Current(_)));
     rig.run(1);
-    let usage = wait_for("a reading", || match rig.cache().read() {
-        Reading::Current(usage) => Some(usage),
-        Reading::Pending | Reading::Failed { .. } => None,
-    });
+    let usage = current(rig);
     assert_eq!((usage[0].limit, usage[1].limit), (start[0] - granule, start[1]));
     assert_eq!(fact(rig, 1, |fact| *fact == Fact::Reached), Fact::Reached);
 }
