@@ -42,6 +42,15 @@ pub enum Fact {
         /// What to set by hand if nobody wanted it to be 0.
         by_hand: &'static str,
     },
+    /// Its limit is below what one of the caches needs to be of any use, so that all may be brought down to less.
+    SmallLimit {
+        /// Its limit when the adapter was attached.
+        limit: Bytes,
+        /// What a cache like the largest one needs.
+        needed: Bytes,
+        /// The least limit of all therefore.
+        least: Bytes,
+    },
     /// The cache answers again after it did not.
     Reached,
     /// The cache was started anew and is empty.
@@ -90,6 +99,11 @@ impl fmt::Display for Event {
             Fact::WasZero { setting, by_hand } => write!(
                 f,
                 "{setting} was 0 already: perhaps an adapter was killed before; unless you set it to 0, end the adapter and use `{by_hand}`"
+            )?,
+            Fact::SmallLimit { limit, needed, least } => write!(
+                f,
+                "its limit of {} bytes is below the {} that one of these caches needs; so that it need not grow at once, all may fall to {}",
+                limit.0, needed.0, least.0
             )?,
             Fact::Reached => write!(f, "answers again")?,
             Fact::Restarted { limit } => {

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use robinhood_stats::BackendName;
+use robinhood_stats::{BackendName, Bytes};
 
 use crate::connection::Connection;
 use crate::error::{AdapterError, Fault};
@@ -124,6 +124,32 @@ pub(crate) fn unexpected(command: &str, answer: &str) -> Fault {
     Fault::Answer { command: command.to_owned(), answer }
 }
 
+/// Those first whose connection is up: where a call is likely to be answered at once.
+pub(crate) fn connected_first<Instance>(
+    instances: &mut [Instance],
+    member: impl Fn(&Instance) -> &Member,
+) -> Vec<&mut Instance> {
+    let mut ordered: Vec<_> = instances.iter_mut().collect();
+    ordered.sort_by_key(|instance| member(instance).connection.is_none());
+    ordered
+}
+
+/// The least limit that all instances can have: what they need, or less where one has less already, so that attaching takes nothing from the
+/// others for it. An instance that needs more than it has is said.
+pub(crate) fn common_limit_min(
+    needed: Bytes,
+    granule: Bytes,
+    members: &[(&Member, Bytes)],
+    log: &mut EventLog,
+) -> Bytes {
+    let smallest = members.iter().map(|&(_, limit)| limit).min().unwrap_or(needed);
+    let least = needed.min(Bytes(smallest.0 - smallest.0 % granule.0));
+    for &(member, limit) in members.iter().filter(|&&(_, limit)| limit < needed) {
+        member.note(log, Fact::SmallLimit { limit, needed, least });
+    }
+    least
+}
+
 /// Refuses two partitions at one address.
 pub(crate) fn check_distinct(members: &[Member]) -> Result<(), AdapterError> {
     for (place, member) in members.iter().enumerate() {
@@ -137,7 +163,42 @@ pub(crate) fn check_distinct(members: &[Member]) -> Result<(), AdapterError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+
+    fn member(name: &str, address: &str) -> Member {
+        Member::new(name.parse().unwrap(), address.parse().unwrap())
+    }
+
+    #[test]
+    fn those_that_are_connected_come_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let up = format!("unix:{}", path.display());
+        let mut members = [("a", "nowhere:1"), ("b", &up), ("c", "nowhere:2"), ("d", &up)]
+            .map(|(name, address)| member(name, address));
+        for place in [1, 3] {
+            members[place].connect(&mut EventLog::default(), |_, _| Ok(None)).unwrap();
+        }
+        let ordered = connected_first(&mut members, |member| member);
+        let names: Vec<_> = ordered.iter().map(|member| member.name.as_str()).collect();
+        assert_eq!(names, ["b", "d", "a", "c"]);
+    }
+
+    #[test]
+    fn nobody_has_to_grow_because_of_attaching() {
+        let [a, b] = ["a", "b"].map(|name| member(name, "nowhere:1"));
+        let least = |limit_of_b| {
+            let mut log = EventLog::default();
+            let members = [(&a, Bytes(1_000)), (&b, Bytes(limit_of_b))];
+            let least = common_limit_min(Bytes(300), Bytes(100), &members, &mut log);
+            (least, log.poll().map(|event| event.partition), log.poll())
+        };
+        assert_eq!(least(300), (Bytes(300), None, None));
+        assert_eq!(least(250), (Bytes(200), Some(b.name.clone()), None));
+    }
 
     #[test]
     fn a_life_is_new_when_its_process_or_its_start_is_another_one() {

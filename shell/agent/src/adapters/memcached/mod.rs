@@ -21,7 +21,7 @@ use robinhood_controller::PartitionUsage;
 use robinhood_stats::{BackendName, Bytes};
 
 use crate::adapter::{Access, Adapter, Progress};
-use crate::adapters::member::{Member, check_distinct};
+use crate::adapters::member::{Member, check_distinct, common_limit_min, connected_first};
 use crate::error::AdapterError;
 use crate::events::{Event, EventLog};
 use crate::target::Target;
@@ -78,7 +78,10 @@ impl MemcachedAdapter {
         }
         let names = instances.iter().map(|instance| instance.member.name.clone()).collect();
         let classes = instances.iter().map(Instance::classes).max().unwrap_or(0);
-        let limit_min = LIMIT_MIN.max(Bytes((classes + HEADROOM_PAGES) * PAGE.0));
+        let needed = LIMIT_MIN.max(Bytes((classes + HEADROOM_PAGES) * PAGE.0));
+        let members: Vec<_> =
+            instances.iter().map(|instance| (&instance.member, instance.limit)).collect();
+        let limit_min = common_limit_min(needed, PAGE, &members, &mut log);
         let budget = instances.iter().map(|instance| instance.limit).sum();
         Ok(Self { names, instances, budget, limit_min, log, next: 0 })
     }
@@ -160,7 +163,8 @@ impl Adapter for MemcachedAdapter {
     }
 
     fn detach(&mut self) -> Result<(), AdapterError> {
-        let done = self.instances.iter_mut().map(|instance| instance.detach(&mut self.log));
+        let ordered = connected_first(&mut self.instances, |instance| &instance.member);
+        let done = ordered.into_iter().map(|instance| instance.detach(&mut self.log));
         done.collect::<Vec<_>>().into_iter().collect()
     }
 

@@ -17,7 +17,7 @@ use robinhood_controller::PartitionUsage;
 use robinhood_stats::{BackendName, Bytes};
 
 use crate::adapter::{Access, Adapter, Progress};
-use crate::adapters::member::{Member, check_distinct};
+use crate::adapters::member::{Member, check_distinct, common_limit_min, connected_first};
 use crate::error::AdapterError;
 use crate::events::{Event, EventLog};
 use crate::target::Target;
@@ -56,11 +56,14 @@ impl RedisAdapter {
         let attached = members.into_iter().map(|member| Instance::attach(member, access, &mut log));
         let instances = attached.collect::<Result<Vec<_>, _>>()?;
         let empty = instances.iter().map(Instance::empty_bytes).max().unwrap_or(Bytes::ZERO);
-        let limit_min = (empty + HEADROOM).0.next_multiple_of(GRANULE.0);
+        let needed = Bytes((empty + HEADROOM).0.next_multiple_of(GRANULE.0));
+        let members: Vec<_> =
+            instances.iter().map(|instance| (&instance.member, instance.limit)).collect();
+        let limit_min = common_limit_min(needed, GRANULE, &members, &mut log);
         Ok(Self {
             names: instances.iter().map(|instance| instance.member.name.clone()).collect(),
             budget: instances.iter().map(|instance| instance.limit).sum(),
-            limit_min: Bytes(limit_min),
+            limit_min,
             instances,
             log,
         })
@@ -124,7 +127,8 @@ impl Adapter for RedisAdapter {
     }
 
     fn detach(&mut self) -> Result<(), AdapterError> {
-        let done = self.instances.iter_mut().map(|instance| instance.detach(&mut self.log));
+        let ordered = connected_first(&mut self.instances, |instance| &instance.member);
+        let done = ordered.into_iter().map(|instance| instance.detach(&mut self.log));
         done.collect::<Vec<_>>().into_iter().collect()
     }
 
