@@ -97,6 +97,18 @@ pub enum ServersError {
         /// Why.
         error: std::io::Error,
     },
+    /// Less than a server of this kind can work with.
+    #[error(
+        "{share} for each {program} is too little: it needs {least}; give the caches more, with --budget for example"
+    )]
+    TooSmall {
+        /// The program.
+        program: &'static str,
+        /// What each would have.
+        share: Bytes,
+        /// What each needs.
+        least: Bytes,
+    },
     /// A cache that cannot be controlled.
     #[error("{0}")]
     Adapter(#[from] robinhood_agent::AdapterError),

@@ -16,6 +16,8 @@ use super::ServersError;
 
 /// How long a server may take to listen.
 const START: Duration = Duration::from_secs(20);
+/// The least that a server gets: below 8 MiB memcached refuses a limit, and 0 would be none at all.
+const LEAST: Bytes = Bytes::from_mib(8);
 /// Time between two looks whether it does.
 const LOOK: Duration = Duration::from_millis(5);
 /// Runs its arguments until they end or its standard input does.
@@ -99,8 +101,11 @@ impl Drop for CacheProcess {
     }
 }
 
-/// Whether the program is there.
-pub(super) fn check(program: Program) -> Result<(), ServersError> {
+/// Whether the program is there, and can work with so many bytes.
+pub(super) fn check(program: Program, share: Bytes) -> Result<(), ServersError> {
+    if share < LEAST {
+        return Err(ServersError::TooSmall { program: program.name(), share, least: LEAST });
+    }
     let version = Command::new(program.name()).arg("--version").stdout(Stdio::null()).status();
     match version {
         Ok(_) => Ok(()),

@@ -71,7 +71,8 @@ impl Servers {
         budget: Bytes,
         names: &[BackendName],
     ) -> Result<Self, ServersError> {
-        process::check(program)?;
+        let share = if shared { budget } else { Bytes(budget.0 / names.len() as u64) };
+        process::check(program, share)?;
         let folder = tempfile::tempdir().map_err(ServersError::Folder)?;
         let start = |name: &str, limit| CacheProcess::start(program, folder.path(), name, limit);
         let processes = if shared {
