@@ -9,7 +9,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use bytes::Bytes as Value;
-use robinhood_cache::{PartitionId, Store, StoreConfig, Touch, item_bytes};
+use robinhood_cache::{Eviction, PartitionId, Store, StoreConfig, Touch, item_bytes};
 use robinhood_stats::Bytes;
 
 const PARTITIONS: usize = 20;
@@ -34,18 +34,21 @@ trait Peer: Sync {
     fn settle(&self) {}
 }
 
-impl Peer for Store {
+/// The store, with the order of eviction that its name says.
+struct Ours(&'static str, Store);
+
+impl Peer for Ours {
     fn name(&self) -> &'static str {
-        "RobinHood"
+        self.0
     }
 
     fn get(&self, (partition, key): &Key, buffer: &mut Buffer) -> bool {
         let copy = |item: &robinhood_cache::ItemView<'_>| buffer.copy_from_slice(item.value());
-        self.read(PartitionId(*partition), key, 1, Touch::Use, copy).is_some()
+        self.1.read(PartitionId(*partition), key, 1, Touch::Use, copy).is_some()
     }
 
     fn insert(&self, (partition, key): &Key, value: &[u8]) {
-        Self::insert(self, PartitionId(*partition), key, value).expect("a small item fits");
+        self.1.insert(PartitionId(*partition), key, value).expect("a small item fits");
     }
 }
 
@@ -112,15 +115,19 @@ impl Peer for Foyer {
 
 fn peers(items: usize, room_percent: u64) -> Vec<Box<dyn Peer>> {
     let budget = items as u64 * weight() * room_percent / 100;
-    let store = StoreConfig::new(Bytes(budget), PARTITIONS);
+    let ours = |name, eviction| {
+        let config = StoreConfig { eviction, ..StoreConfig::new(Bytes(budget), PARTITIONS) };
+        Box::new(Ours(name, Store::new(&config).expect("the configuration is in range")))
+    };
     let quick = QuickCache::with_weighter(items, budget, Weigh);
     let moka = Moka::builder().max_capacity(budget).weigher(|_, _| weight() as u32).build();
     let foyer = foyer_memory::CacheBuilder::new(budget as usize)
         .with_shards(16)
         .with_weighter(|_: &Key, _: &Value| weight() as usize)
         .build();
-    let store = Store::new(&store).expect("the configuration is in range");
-    vec![Box::new(store), Box::new(quick), Box::new(moka), Box::new(foyer)]
+    let (lru, sieve) =
+        (ours("RobinHood, LRU", Eviction::Lru), ours("RobinHood, SIEVE", Eviction::Sieve));
+    vec![lru, sieve, Box::new(quick), Box::new(moka), Box::new(foyer)]
 }
 
 fn key(item: usize) -> Key {
@@ -199,13 +206,17 @@ fn compare(rounds: usize, items: usize, threads: usize, room_percent: u64) {
         }
     }
     for (subject, peer) in peers.iter().enumerate() {
-        let ratios = nanos[subject].iter().zip(&nanos[0]).map(|(own, ours)| own / ours).collect();
+        let beside = |ours: &[f64]| {
+            let ratios = nanos[subject].iter().zip(ours).map(|(own, ours)| own / ours);
+            spread(ratios.collect(), 2)
+        };
         println!(
-            "| {items} | {room_percent} % | {threads} | {} | {} | {:.1} % | {} |",
+            "| {items} | {room_percent} % | {threads} | {} | {} | {:.1} % | {} | {} |",
             peer.name(),
             spread(nanos[subject].clone(), 0),
             100.0 * hits[subject],
-            if subject == 0 { String::new() } else { spread(ratios, 2) },
+            beside(&nanos[0]),
+            beside(&nanos[1]),
         );
     }
 }
@@ -213,7 +224,7 @@ fn compare(rounds: usize, items: usize, threads: usize, room_percent: u64) {
 fn main() {
     let rounds = std::env::args().nth(1).map_or(7, |text| text.parse().expect("rounds"));
     println!(
-        "| items | room for | threads | cache | ns a look-up, median (quartiles) | hits | RobinHood's speed / its speed |\n| --- | --- | --- | --- | --- | --- | --- |"
+        "| items | room for | threads | cache | ns a look-up, median (quartiles) | hits | LRU's speed / its speed | SIEVE's speed / its speed |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
     );
     // A fifth more where all is to fit: shards and partitions do not get the same number of items.
     for (items, room_percent) in [(200_000, 120), (200_000, 30), (1_000_000, 120)] {

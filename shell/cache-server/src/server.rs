@@ -134,12 +134,14 @@ impl CacheServer {
                 |name: &BackendName| self.shared.partitions.find(name.as_str().as_bytes());
             doors.push((listener, listen.partition.as_ref().and_then(of_name)));
         }
-        let lane_count = match config.dispatch {
+        // One worker shares with nobody: its connections need not be handed on after each turn.
+        let dispatch = if config.threads == 1 { Dispatch::Bound } else { config.dispatch };
+        let lane_count = match dispatch {
             Dispatch::Bound => config.threads,
             Dispatch::Shared => 1,
         };
         let lanes = (0..lane_count).map(|_| {
-            let lane = Lane::new(config.dispatch)?;
+            let lane = Lane::new(dispatch)?;
             lane.add_stop(&self.shared.stop)?;
             Ok(lane)
         });

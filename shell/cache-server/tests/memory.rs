@@ -17,6 +17,10 @@ use robinhood_cache_server::{CacheServerConfig, Partitioning, ServerHandle};
 use robinhood_stats::Bytes;
 use support::{Draws, any_port};
 
+/// That of the `robinhood` binary: the bound is one of the server that people run.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PARTITIONS: u64 = 20;
 /// Sizes of values that come in, one after the other; up to a quarter more.
 const SIZES: [u64; 3] = [200, 4_096, 200];

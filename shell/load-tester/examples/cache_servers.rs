@@ -18,7 +18,7 @@ use serde_json::Value;
 
 const CONNECTIONS: u32 = 50;
 /// Above what any of them reaches.
-const TOO_MUCH: [(&str, u64); 2] = [("", 250_000), ("--pipelined", 1_500_000)];
+const TOO_MUCH: [(&str, u64); 2] = [("", 400_000), ("--pipelined", 1_500_000)];
 
 /// A server under test, ended when dropped.
 struct Server {

@@ -108,12 +108,22 @@ impl Queues {
         self.rings.push_front(nodes, main(list), handle);
     }
 
+    /// Whether a use changes the item's place, and with it the links of its neighbours.
+    #[inline]
+    pub(crate) fn move_on_use(&self) -> bool {
+        self.eviction == Eviction::Lru
+    }
+
     /// Counts a use of an item.
     #[inline]
     pub(crate) fn touch(&mut self, nodes: &mut impl Nodes, list: ListId, handle: u32) {
         match self.eviction {
             Eviction::Lru => self.rings.move_to_front(nodes, list.index(), handle),
-            Eviction::Sieve => nodes.set_mark(handle, 1),
+            Eviction::Sieve => {
+                if nodes.mark(handle) == 0 {
+                    nodes.set_mark(handle, 1);
+                }
+            }
             Eviction::S3Fifo => {
                 let mark = nodes.mark(handle);
                 if mark & USES < USES {

@@ -144,6 +144,12 @@ impl Arena {
         self.pages[page_of(handle)].prefetch_item(block_of(handle));
     }
 
+    /// Has the processor fetch the item's links, without waiting for them.
+    #[inline]
+    pub(crate) fn prefetch_links(&self, handle: u32) {
+        self.pages[page_of(handle)].prefetch_links(block_of(handle));
+    }
+
     /// Has the processor fetch the front of the item's block, without waiting for it.
     #[inline]
     pub(crate) fn prefetch_header(&self, handle: u32) {
@@ -155,7 +161,7 @@ impl Arena {
     pub(crate) fn prefetch_neighbours(&self, handle: u32) {
         let Links { prev, next } = self.links(handle);
         for neighbour in [prev, next].into_iter().filter_map(item) {
-            self.pages[page_of(neighbour)].prefetch_links(block_of(neighbour));
+            self.prefetch_links(neighbour);
         }
     }
 

@@ -109,7 +109,11 @@ impl Items {
     #[inline]
     pub(crate) fn find(&self, identity: &Identity<'_>) -> Option<u32> {
         let known_by = block::identity(identity.partition, identity.key)?;
+        let moves = self.queues.move_on_use();
         self.index.find(kept(identity.hash), |handle| {
+            if moves {
+                self.arena.prefetch_links(handle);
+            }
             self.arena.prefetch_item(handle);
             let block = self.arena.block(handle);
             block.identity() == known_by && self.view_of(block).key() == identity.key
@@ -146,7 +150,9 @@ impl Items {
     /// Has the processor fetch what [`Self::touch`] will write.
     #[inline]
     pub(crate) fn prefetch_touch(&self, handle: u32) {
-        self.arena.prefetch_neighbours(handle);
+        if self.queues.move_on_use() {
+            self.arena.prefetch_neighbours(handle);
+        }
     }
 
     /// Uses the item; in a store with attributes at this second.
@@ -154,11 +160,14 @@ impl Items {
     pub(crate) fn touch(&mut self, handle: u32, second: Option<u32>) {
         let list = self.layout.list_of(self.arena.block(handle).partition());
         self.queues.touch(&mut self.arena, list, handle);
-        let state = self.arena.block(handle).state() | state::FETCHED;
-        let mut block = self.arena.block_mut(handle);
-        block.set_state(state);
+        // A line that is only read needs no writing back, and two processors can have it at once.
+        let block = self.arena.block(handle);
+        if !block.is(state::FETCHED) {
+            let state = block.state() | state::FETCHED;
+            self.arena.block_mut(handle).set_state(state);
+        }
         if let Some(second) = second.filter(|_| self.shape.has_attributes()) {
-            block.set_accessed_s(second);
+            self.arena.block_mut(handle).set_accessed_s(second);
         }
     }
 

@@ -154,7 +154,6 @@ impl Page {
     pub(crate) fn prefetch_item(&self, block: u32) {
         let Some(bytes) = &self.bytes else { return };
         let start = self.start(block);
-        prefetch_index(bytes.as_slice(), block as usize * LINKS_BYTES);
         for line in 0..PREFETCHED_LINES.min(usize::from(self.block_bytes) / LINE_BYTES + 1) {
             prefetch_index(bytes.as_slice(), start + line * LINE_BYTES);
         }
