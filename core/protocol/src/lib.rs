@@ -1,4 +1,4 @@
-//! Bytes to messages and back: memcached (text and meta), RESP, HTTP/1.1. No I/O.
+//! Bytes to messages and back: memcached (text and meta), RESP, HTTP/1.1, report frames. No I/O.
 //!
 //! Place in the flow: between a connection and whoever speaks over it. A request is written to the end of a buffer; a
 //! response is parsed at the start of the bytes received so far. [`memcached::server`] is the other way round. The load
@@ -12,7 +12,7 @@
 //! All parsers of responses have one shape: `Ok(None)` when more bytes are needed, `Ok(Some((message, used)))` when the first `used`
 //! bytes are one message, an error when no further byte can make it one. After an error the connection is of no use: the
 //! parser cannot know where the next message begins. A server has to answer to errors and can often go on, so its parser
-//! says more.
+//! says more. [`delta`] has errors of its own, and the only messages that are not borrowed.
 //!
 //! ```
 //! use robinhood_protocol::memcached::{Key, VALUE_BYTES_MAX, text};
@@ -30,6 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod delta;
 mod error;
 pub mod http;
 pub mod memcached;

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use robinhood_protocol::memcached::server;
-use robinhood_protocol::{Parsed, http, memcached, resp};
+use robinhood_protocol::{Parsed, ProtocolError, delta, http, memcached, resp};
 
 /// The bound of values: small, so that short inputs exceed it.
 pub(crate) const VALUE_BYTES_MAX: usize = 4_096;
@@ -19,6 +19,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("memcached_server", memcached_server),
     ("resp", resp),
     ("http", http),
+    ("delta", delta),
 ];
 
 /// Checks what a parser promises of these bytes.
@@ -158,6 +159,25 @@ fn http(bytes: &[u8]) {
         let length: usize = response.body.parts().map(<[u8]>::len).sum();
         assert_eq!(length, response.body.len());
         assert!(length < used && length <= VALUE_BYTES_MAX);
+    }
+}
+
+/// A frame, and what is in it: whatever is read and well formed is written and read again as the same.
+fn delta(bytes: &[u8]) {
+    prefixes(bytes, &|bytes| {
+        let parsed =
+            delta::parse(bytes).map_err(|_| ProtocolError::Malformed { expected: "a frame" });
+        described(parsed)
+    });
+    let Ok(Some((delta::Frame::Delta(payload), used))) = delta::parse(bytes) else { return };
+    assert_eq!(payload.len() + delta::HEAD_BYTES, used);
+    let Ok(read) = delta::decode(payload) else { return };
+    let held = read.cells.len() + read.squares.len() + read.backends.len() + read.dictionary.len();
+    assert!(held <= payload.len(), "more items than bytes");
+    if read.check().is_ok() {
+        let mut out = Vec::new();
+        delta::write_delta(&read, &mut out).expect("it came in a frame");
+        assert_eq!(delta::decode(&out[delta::HEAD_BYTES..]), Ok(read));
     }
 }
 
