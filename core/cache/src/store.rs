@@ -22,7 +22,8 @@
 //! on its partition) until the reader has dropped it and a later insert or reclaim of the same shard has seen that.
 //!
 //! When sizes change, free blocks of one size are of no use for another. A shard of which more than one byte in 24 and some slack (32 MiB of all shards
-//! together) lies idle empties its sparsest pages, some items with each operation (`compact.rs`). Empty pages go back to the allocator.
+//! together) lies idle empties its sparsest pages, some items with each operation (`compact.rs`). Empty pages wait for the next shard that needs one (`pool.rs`);
+//! [`Store::trim`] gives them to the allocator.
 //!
 //! # Pauses
 //! The index of a shard is cut into segments that grow and shrink one at a time, at some 1,024 items each. Nothing else grows in steps that depend on
@@ -38,6 +39,7 @@ mod index;
 mod item;
 mod items;
 mod pages;
+mod pool;
 mod serve;
 mod shape;
 mod shard;
@@ -59,6 +61,7 @@ use call::{Call, Leaving, Moment};
 pub use config::{SHARDS_MAX, StoreConfig, StoreConfigError};
 pub use item::{Attributes, ItemView, Outcome, Parts, Touch, Update, Updated};
 use items::{Identity, Items};
+use pool::PagePool;
 pub(crate) use shape::Shape;
 use shard::Shard;
 pub use statistics::{PartitionStatistics, StoreMemory};
@@ -82,6 +85,7 @@ pub struct Store {
     generation: AtomicU8,
     /// Held while the generation changes.
     invalidating: Mutex<()>,
+    pool: PagePool,
     /// Whose turn it is, see [`Self::shards_in_turn`].
     turn: AtomicUsize,
 }
@@ -101,7 +105,8 @@ impl Store {
         let layout = Layout::new(config.partitions, config.sharing);
         let (shape, shards) = (Shape::new(config.attributes), config.shards as u64);
         let (bytes, slack) = (config.budget.0 / shards, WASTE_SLACK_BYTES / shards);
-        let items = || Items::new(layout, config.eviction, shape, bytes, slack);
+        let pool = PagePool::new(config.budget.0);
+        let items = || Items::new(layout, config.eviction, shape, bytes, (pool.clone(), slack));
         let shard = |number| Padded(Mutex::new(Shard::new(items(), (number, shards))));
         Ok(Self {
             shards: (0..shards).map(shard).collect(),
@@ -112,6 +117,7 @@ impl Store {
             shape,
             generation: AtomicU8::new(0),
             invalidating: Mutex::new(()),
+            pool,
             turn: AtomicUsize::new(0),
         })
     }
@@ -298,6 +304,7 @@ impl Store {
         for shard in &self.shards {
             while lock(shard).trim_batch() {}
         }
+        self.pool.trim();
     }
 
     /// What an item of this key and value weighs.

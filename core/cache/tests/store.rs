@@ -284,9 +284,14 @@ fn memory_says_where_it_is_and_a_trim_gives_back_what_holds_no_items() {
     assert_eq!(trimmed.live_bytes, sparse.live_bytes);
     // Each of 16 shards has a page that is not full, and one for the large item.
     assert!(trimmed.page_bytes <= Bytes(17 << 16), "{trimmed:?}");
+    assert_eq!(trimmed.idle_bytes, Bytes::ZERO);
     for item in (0..20_000_u32).step_by(50) {
         assert_eq!(store.get(A, &item.to_le_bytes()).unwrap(), [1; 200].as_slice());
+        assert!(store.remove(A, &item.to_le_bytes()));
     }
+    let empty = store.memory();
+    assert_eq!(empty.idle_bytes, trimmed.page_bytes - empty.page_bytes, "{empty:?}");
+    assert!(empty.idle_bytes >= Bytes(16 << 16), "{empty:?}");
 }
 
 #[test]

@@ -112,12 +112,13 @@ impl Churn {
         let (store, memory) = (self.handle.store(), self.handle.store().memory());
         let part = |bytes: Bytes| bytes.0 as f64 / self.budget.0 as f64;
         println!(
-            "{:.0},{bytes},{:.4},{:.4},{:.4},{:.4},{:.4}",
+            "{:.0},{bytes},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4}",
             started.elapsed().as_secs_f64(),
             part(resident()),
             part(self.most),
             part(store.used_total()),
             part(memory.page_bytes),
+            part(memory.idle_bytes),
             part(memory.index_bytes),
         );
     }
@@ -154,7 +155,7 @@ fn resident_memory_stays_within_its_bound_while_sizes_and_limits_change() {
     let usual = if length.is_some() { LARGE_BUDGET_MIB } else { SMALL_BUDGET_MIB };
     let mut churn = start(Bytes::from_mib(given.unwrap_or(usual)));
     let (started, mut line_at) = (Instant::now(), Duration::ZERO);
-    println!("second,value_bytes,resident,most_resident,used,pages,index");
+    println!("second,value_bytes,resident,most_resident,used,pages,idle,index");
     let goes_on = || length.is_some_and(|length| started.elapsed() < length);
     loop {
         for bytes in SIZES {

@@ -3,10 +3,11 @@
 //! Place in the flow: a shard takes a block for each item; `compact.rs` empties pages whose blocks are needed in another size.
 //!
 //! A handle is the block's place: the page's number and the block's number in it. New blocks come from the fullest page of their
-//! class, so that sparse pages become empty; an empty page is given back to the allocator, but for one that waits as a spare.
+//! class, so that sparse pages become empty; an empty page goes back to the pool of all shards.
 
 use super::block::{Block, BlockMut, state};
-use super::pages::{Page, PageBytes, PageLists};
+use super::pages::{Page, PageLists};
+use super::pool::PagePool;
 use super::shape::{BLOCK_BYTES, CLASSES, LINKS_BYTES, PAGE_BYTES};
 use crate::order::{HANDLES_MAX, Links, Nodes, item};
 
@@ -21,7 +22,7 @@ pub(crate) struct Arena {
     pages: Vec<Page>,
     lists: PageLists,
     absent: Vec<u32>,
-    spare: Option<PageBytes>,
+    pool: PagePool,
     /// Bytes of blocks that hold items, with their links.
     live_bytes: u64,
     /// Beyond what is in proportion, the bytes that may lie idle.
@@ -41,12 +42,12 @@ struct Draining {
 
 impl Arena {
     /// An empty arena of which `waste_slack_bytes` may lie idle beyond one in 24.
-    pub(crate) fn new(waste_slack_bytes: u64) -> Self {
+    pub(crate) fn new(pool: PagePool, waste_slack_bytes: u64) -> Self {
         Self {
             pages: Vec::new(),
             lists: PageLists::new(),
             absent: Vec::new(),
-            spare: None,
+            pool,
             live_bytes: 0,
             waste_slack_bytes,
             draining: None,
@@ -96,22 +97,18 @@ impl Arena {
             }
             let bytes = self.pages[place].take_bytes().expect("an item was in it");
             self.absent.push(number);
-            self.spare.get_or_insert(bytes);
+            self.pool.give(bytes);
         }
     }
 
     fn add_page(&mut self, class: usize) -> u32 {
-        let bytes = self.spare.take().unwrap_or_else(|| {
-            let bytes = vec![0; PAGE_BYTES].into_boxed_slice();
-            bytes.try_into().expect("as many bytes as a page has")
-        });
         let number = self.absent.pop().unwrap_or_else(|| {
             let number = self.pages.len() as u32;
             assert!(number < HANDLES_MAX >> BLOCK_BITS, "a shard has at most 64 GiB in blocks");
             self.pages.push(Page::ABSENT);
             number
         });
-        self.pages[number as usize] = Page::new(class, bytes);
+        self.pages[number as usize] = Page::new(class, self.pool.take());
         self.lists.offer(&mut self.pages, number);
         number
     }
@@ -216,17 +213,15 @@ impl Arena {
         self.draining = Some(Draining { page: number, next: 0 });
     }
 
-    /// Gives the spare page back, and has the next search for a page to empty happen.
+    /// Has the next search for a page to empty happen.
     pub(crate) fn trim(&mut self) {
-        self.spare = None;
         self.search_from_bytes = 0;
     }
 
     /// Bytes of all pages.
     #[inline]
     pub(crate) fn page_bytes(&self) -> u64 {
-        let spare = usize::from(self.spare.is_some());
-        ((self.pages.len() - self.absent.len() + spare) * PAGE_BYTES) as u64
+        ((self.pages.len() - self.absent.len()) * PAGE_BYTES) as u64
     }
 
     /// Bytes of the blocks that hold items.

@@ -10,6 +10,7 @@ use super::arena::{Arena, Visit};
 use super::block::{self, Block, Extra, Fields, state};
 use super::index::Index;
 use super::item::{Attributes, ItemView, Parts};
+use super::pool::PagePool;
 use super::shape::{self, Shape};
 use crate::accounts::{Layout, ListId};
 use crate::order::{Eviction, Nodes, Queues, Removed, Tallies, item};
@@ -46,16 +47,23 @@ pub(crate) struct Items {
 }
 
 /// Keys and values that are too large for a block, by place.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Outside {
     blobs: Vec<Value>,
     free: Vec<u32>,
     bytes: u64,
+    /// Their bytes are none for pages.
+    pool: PagePool,
 }
 
 impl Outside {
+    const fn new(pool: PagePool) -> Self {
+        Self { blobs: Vec::new(), free: Vec::new(), bytes: 0, pool }
+    }
+
     fn add(&mut self, blob: Value) -> u32 {
         self.bytes += blob.len() as u64;
+        self.pool.note_large(blob.len() as u64);
         let place = self.free.pop().unwrap_or_else(|| {
             self.blobs.push(Value::new());
             self.blobs.len() as u32 - 1 // fewer than handles
@@ -67,6 +75,7 @@ impl Outside {
     fn take(&mut self, place: u32) -> Value {
         let blob = std::mem::take(&mut self.blobs[place as usize]);
         self.bytes -= blob.len() as u64;
+        self.pool.note_large_gone(blob.len() as u64);
         self.free.push(place);
         blob
     }
@@ -86,22 +95,22 @@ pub(crate) fn blob(key: &[u8], value: Parts<'_>, present: &[u8]) -> Value {
 }
 
 impl Items {
-    /// No items yet, of together some `bytes`; `waste_slack_bytes` may lie idle.
+    /// No items yet, of together some `bytes`, in pages of the pool; `waste_slack_bytes` of them may lie idle.
     pub(crate) fn new(
         layout: Layout,
         eviction: Eviction,
         shape: Shape,
         bytes: u64,
-        waste_slack_bytes: u64,
+        (pool, waste_slack_bytes): (PagePool, u64),
     ) -> Self {
         Self {
             layout,
             shape,
             tallies: Tallies::new(layout),
-            arena: Arena::new(waste_slack_bytes),
+            arena: Arena::new(pool.clone(), waste_slack_bytes),
             queues: Queues::new(eviction, layout.lists()),
             index: Index::new(bytes),
-            outside: Outside::default(),
+            outside: Outside::new(pool),
             generations: Box::new([0; 256]),
         }
     }

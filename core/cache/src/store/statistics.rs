@@ -40,6 +40,8 @@ pub struct PartitionStatistics {
 pub struct StoreMemory {
     /// Pages of blocks.
     pub page_bytes: Bytes,
+    /// Empty pages that wait for a use; [`Store::trim`] gives them back.
+    pub idle_bytes: Bytes,
     /// The part of them in blocks that hold items: the rest is fragmentation, up to one byte in 24 and 32 MiB.
     pub live_bytes: Bytes,
     /// Keys and values that are too large for a block, without those that only readers hold.
@@ -75,7 +77,8 @@ impl Store {
 
     /// Where the store's memory is. Locks each shard once, one after the other.
     pub fn memory(&self) -> StoreMemory {
-        let mut memory = StoreMemory::default();
+        let idle_bytes = Bytes(self.pool.idle_bytes());
+        let mut memory = StoreMemory { idle_bytes, ..StoreMemory::default() };
         for shard in &self.shards {
             lock(shard).add_memory(&mut memory);
         }

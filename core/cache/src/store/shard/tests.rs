@@ -3,6 +3,7 @@
 use super::super::Attributes;
 use super::super::accounts::SharedAccounts;
 use super::super::items;
+use super::super::pool::PagePool;
 use super::super::shape::Shape;
 use super::*;
 use crate::room::Effort;
@@ -12,7 +13,8 @@ use crate::{Eviction, Sharing};
 fn a_lookup_of_a_too_long_key_never_meets_another_item_of_the_same_hash() {
     let layout = Layout::new(1, Sharing::Partitioned);
     let accounts = SharedAccounts::new(layout, Bytes::from_mib(1));
-    let items = Items::new(layout, Eviction::Lru, Shape::new(false), 1 << 20, 0);
+    let items =
+        Items::new(layout, Eviction::Lru, Shape::new(false), 1 << 20, (PagePool::new(0), 0));
     let mut shard = Shard::new(items, (0, 1));
     let leaving = Leaving::default();
     let mut call = Call { accounts: &accounts, effort: Effort::new(0), leaving, blob: None };
@@ -63,7 +65,13 @@ impl Churn {
 
     fn new(attributes: bool, eviction: Eviction) -> Self {
         let layout = Layout::new(2, Sharing::Partitioned);
-        let items = Items::new(layout, eviction, Shape::new(attributes), Self::BUDGET.0, 0);
+        let items = Items::new(
+            layout,
+            eviction,
+            Shape::new(attributes),
+            Self::BUDGET.0,
+            (PagePool::new(0), 0),
+        );
         Self {
             accounts: SharedAccounts::new(layout, Self::BUDGET),
             shard: Shard::new(items, (0, 1)),
@@ -169,7 +177,8 @@ fn a_shard_that_is_emptied_gives_all_pages_back() {
         churn.shard.remove(&Churn::identity(&key), Churn::MOMENT, &mut call);
     }
     churn.shard.trim_batch();
-    let StoreMemory { page_bytes, live_bytes, large_bytes, index_bytes } = churn.memory();
+    let StoreMemory { page_bytes, live_bytes, large_bytes, index_bytes, idle_bytes: _ } =
+        churn.memory();
     assert_eq!((page_bytes, live_bytes, large_bytes), (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO));
     assert!(index_bytes < Bytes::from_kib(4), "{index_bytes}");
     assert_eq!(churn.accounts.used_total(), 0);
