@@ -17,6 +17,7 @@ use crate::completions::CompletionsArgs;
 #[cfg(target_os = "linux")]
 use crate::load::LoadArgs;
 use crate::man::ManArgs;
+use crate::reproduce::ReproduceArgs;
 #[cfg(target_os = "linux")]
 use crate::run::RunArgs;
 use crate::testbed::TestbedArgs;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// The same system in virtual time: hours of traffic in seconds
     Simulate(SimulateArgs),
+    /// The paper's evaluation in virtual time, each number beside the paper's
+    Reproduce(ReproduceArgs),
     /// What the page of a running demo shows, in a terminal
     Top(TopArgs),
     /// The partitioned cache as a server that speaks the memcached protocol

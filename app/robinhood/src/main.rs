@@ -12,6 +12,7 @@ mod interrupt;
 mod load;
 mod man;
 mod output;
+mod reproduce;
 #[cfg(target_os = "linux")]
 mod run;
 mod screen;
@@ -21,6 +22,7 @@ mod table;
 mod testbed;
 mod top;
 mod values;
+mod workers;
 mod workload;
 
 use std::process::ExitCode;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Simulate(args) => simulate::run(&args),
+        cli::Command::Reproduce(args) => reproduce::run(&args),
         #[cfg(target_os = "linux")]
         cli::Command::Cache(args) => cache::run(&args),
         #[cfg(target_os = "linux")]

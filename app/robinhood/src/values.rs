@@ -68,6 +68,12 @@ pub(crate) fn time_scale(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|&x| x > 0.0 && x <= 1_000.0).ok_or_else(mistake)
 }
 
+/// `50`: how many times faster the runs of a reproduction go: all policies run in it.
+pub(crate) fn reproduction_time_scale(text: &str) -> Result<f64, String> {
+    let mistake = || format!("`{text}` is no time scale: write a number from 1 to 100, as in `50`");
+    text.parse().ok().filter(|x| (1.0..=100.0).contains(x)).ok_or_else(mistake)
+}
+
 impl FromStr for Seeds {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {

@@ -30,30 +30,44 @@ pub(crate) struct Pictures<'a> {
 impl Pictures<'_> {
     /// Who blocked the tail, and where the cache was. `id` must be unique on the page.
     pub(crate) fn draw(&self, id: &str, of: &str, moments: &[Moment<'_>]) -> String {
-        let moments = thinned(moments);
-        let picture = |suffix: &str, title: &str, subtitle: &str, of: Share| {
-            let shares = Shares {
-                title,
-                subtitle,
-                seconds: self.seconds,
-                at_s: moments.iter().map(|moment| moment.at_s).collect(),
-                bands: bands(self.names, self.order, &moments, of),
-            };
-            captioned(&shares.inline(&format!("{id}-{suffix}")), title, subtitle)
-        };
-        let who = picture(
-            "rbc",
+        let who = self.picture(
+            &format!("{id}-rbc"),
             &format!("Who makes requests slow: {of}"),
             "Share of the request blocking count by backend; what is missing to 100 % falls on time outside all queries, or is not known yet.",
+            moments,
             |moment, backend| moment.rbc[backend],
         );
-        let cache = picture(
-            "cache",
+        who + &self.draw_cache(id, of, moments)
+    }
+
+    /// Where the cache was. `id` must be unique on the page.
+    pub(crate) fn draw_cache(&self, id: &str, of: &str, moments: &[Moment<'_>]) -> String {
+        self.picture(
+            &format!("{id}-cache"),
             &format!("Where the cache is: {of}"),
             "Share of the cache by backend: of limits, or of use where all share one cache.",
+            moments,
             |moment, backend| moment.cache[backend],
-        );
-        who + &cache
+        )
+    }
+
+    fn picture(
+        &self,
+        id: &str,
+        title: &str,
+        subtitle: &str,
+        moments: &[Moment<'_>],
+        of: Share,
+    ) -> String {
+        let moments = thinned(moments);
+        let shares = Shares {
+            title,
+            subtitle,
+            seconds: self.seconds,
+            at_s: moments.iter().map(|moment| moment.at_s).collect(),
+            bands: bands(self.names, self.order, &moments, of),
+        };
+        captioned(&shares.inline(id), title, subtitle)
     }
 }
 

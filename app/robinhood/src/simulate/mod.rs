@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use plan::{DEMO_OBJECTIVE_FACTOR, Objective, Plan};
+pub(crate) use tables::seed_list;
 
 /// Growth of load is looked at in windows of so many seconds at time scale 1.
 const GROWTH_WINDOW_S: f64 = 300.0;

@@ -10,6 +10,7 @@ use super::Job;
 use super::trace::Trace;
 use crate::cli::SimulateArgs;
 use crate::failure::Failure;
+use crate::workers;
 use crate::workload::load_workload;
 
 /// The objective of the demo follows its shared stack: this many times the median P99 of the calm first third.
@@ -83,7 +84,7 @@ impl Plan {
             scale: loaded.scale,
             options: options(args, is_demo, objective),
             objective,
-            threads: args.threads.map_or_else(cores, |threads| usize::from(threads.get())),
+            threads: args.threads.map_or_else(workers::cores, |threads| usize::from(threads.get())),
         })
     }
 
@@ -115,10 +116,6 @@ impl Plan {
         let of_seed = |&seed| self.policies.iter().map(move |&policy| (seed, policy));
         self.seeds.iter().flat_map(of_seed).collect()
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Refuses a time scale at which the control loop of a policy does not work, or the run would be longer than any may be.

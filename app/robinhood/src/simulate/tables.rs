@@ -13,7 +13,7 @@ const POLICIES_SIDE_BY_SIDE: usize = 3;
 const BACKENDS_MAX: usize = 10;
 
 /// `1..5` as it was typed, or the list.
-pub(super) fn seed_list(seeds: &[u64]) -> String {
+pub(crate) fn seed_list(seeds: &[u64]) -> String {
     let (first, last) = (seeds[0], seeds[seeds.len() - 1]);
     let is_range = seeds.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1));
     if seeds.len() > 1 && is_range {

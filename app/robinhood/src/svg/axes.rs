@@ -7,6 +7,8 @@ pub(crate) enum Across {
     Seconds(f64),
     /// Quantiles from 0 to this one, below 1: each nine takes the same room.
     Quantiles(f64),
+    /// From zero to so many percent.
+    Percent(f64),
 }
 
 /// How values rise.
@@ -90,6 +92,7 @@ impl Across {
         let share = match self {
             Self::Seconds(longest) => value / longest.max(1e-9),
             Self::Quantiles(last) => nines(value) / nines(last).max(1e-9),
+            Self::Percent(last) => value / last.max(1e-9),
         };
         share.clamp(0.0, 1.0)
     }
@@ -114,6 +117,13 @@ impl Across {
                 .filter(|&(quantile, _)| quantile <= last)
                 .map(|(quantile, name)| (quantile, name.to_owned()))
                 .collect(),
+            Self::Percent(last) => {
+                let step = round_step(last / about.min(8.0));
+                (0..=(last * 1.001 / step) as u32)
+                    .map(|count| f64::from(count) * step)
+                    .map(|value| (value, format!("{} %", grouped(value))))
+                    .collect()
+            }
         }
     }
 }
@@ -179,6 +189,14 @@ mod tests {
         }
         let names: Vec<String> = axis.marks(8.0).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["P50", "P90", "P99", "P99.9", "P99.99"]);
+    }
+
+    #[test]
+    fn percent_are_even() {
+        let axis = Across::Percent(50.0);
+        assert!((axis.share(12.5) - 0.25).abs() < 1e-9);
+        let names: Vec<String> = axis.marks(8.0).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, ["0 %", "10 %", "20 %", "30 %", "40 %", "50 %"]);
     }
 
     #[test]

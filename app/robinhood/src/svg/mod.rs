@@ -4,12 +4,14 @@
 //! light on dark, and follow the reader's setting.
 
 mod axes;
+mod bars;
 mod shares;
 
 use std::fmt::Write;
 
 use axes::Ticks;
 pub(crate) use axes::{Across, Upright, grouped};
+pub(crate) use bars::{Bar, Bars, Group};
 pub(crate) use shares::{BANDS_MAX, Band, Shares};
 
 /// A curve: points of (place on the axis across, value).
@@ -98,7 +100,7 @@ svg .grid{stroke:#ddd;stroke-width:1}svg .rule{stroke:#555;stroke-dasharray:6 4}
 svg .span{fill:#000;opacity:.06}svg .paper{fill:#fff}svg .halo{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}\
 svg .c{fill:none;stroke-width:2;stroke-linejoin:round}\
 svg .c0{stroke:#b84a00}svg .c1{stroke:#0067a3;stroke-dasharray:8 3}svg .c2{stroke:#007355;stroke-dasharray:2 3}svg .c3{stroke:#a3457c;stroke-dasharray:9 3 2 3}\
-svg .b{stroke:#fff;stroke-width:1}svg .b0{fill:#0072b2}svg .b1{fill:#e69f00}svg .b2{fill:#009e73}svg .b3{fill:#cc79a7}svg .b4{fill:#56b4e9}svg .b5{fill:#9a9a9a}\
+svg .b{stroke:#fff;stroke-width:1}svg .b0{fill:#0072b2}svg .b1{fill:#e69f00}svg .b2{fill:#009e73}svg .b3{fill:#cc79a7}svg .b4{fill:#56b4e9}svg .b5{fill:#9a9a9a}svg .on{fill:#000;font-size:12px}\
 @media(prefers-color-scheme:dark){svg text{fill:#ddd}svg .grid{stroke:#3a3a3a}svg .rule{stroke:#bbb}svg .span{fill:#fff;opacity:.1}svg .paper{fill:#161616}svg .halo{stroke:#161616}\
 svg .b{stroke:#161616}svg .c0{stroke:#f28c4b}svg .c1{stroke:#63b8ee}svg .c2{stroke:#35c79b}svg .c3{stroke:#e39ac4}}";
 
