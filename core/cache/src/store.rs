@@ -21,7 +21,7 @@
 //! own, made before the lock, and a `get` clones a handle. Such a value that a reader still holds after its eviction stays booked on the budget (not
 //! on its partition) until the reader has dropped it and a later insert or reclaim of the same shard has seen that.
 //!
-//! When sizes change, free blocks of one size are of no use for another. A shard of which more than one byte in 24 and some slack (32 MiB of all shards
+//! When sizes change, free blocks of one size are of no use for another. A shard of which more than one byte in 32 and some slack (16 MiB of all shards
 //! together) lies idle empties its sparsest pages, some items with each operation (`compact.rs`). Empty pages wait for the next shard that needs one (`pool.rs`);
 //! [`Store::trim`] gives them to the allocator.
 //!
@@ -66,8 +66,10 @@ pub(crate) use shape::Shape;
 use shard::Shard;
 pub use statistics::{PartitionStatistics, StoreMemory};
 
-/// What may lie idle in the pages of all shards together, beyond one byte in 24.
-const WASTE_SLACK_BYTES: u64 = 32 << 20;
+/// Of the bytes of all pages, the part that may lie idle in any case: one in 32.
+const WASTE_SHARE: u64 = 32;
+/// What may lie idle in the pages of all shards together, beyond that.
+const WASTE_SLACK_BYTES: u64 = 16 << 20;
 
 /// A partitioned cache for many threads.
 ///
@@ -105,7 +107,8 @@ impl Store {
         let layout = Layout::new(config.partitions, config.sharing);
         let (shape, shards) = (Shape::new(config.attributes), config.shards as u64);
         let (bytes, slack) = (config.budget.0 / shards, WASTE_SLACK_BYTES / shards);
-        let pool = PagePool::new(config.budget.0);
+        let pages_bytes_max = config.budget.0 + config.budget.0 / WASTE_SHARE + WASTE_SLACK_BYTES;
+        let pool = PagePool::new(pages_bytes_max);
         let items = || Items::new(layout, config.eviction, shape, bytes, (pool.clone(), slack));
         let shard = |number| Padded(Mutex::new(Shard::new(items(), (number, shards))));
         Ok(Self {

@@ -5,6 +5,7 @@
 //! A handle is the block's place: the page's number and the block's number in it. New blocks come from the fullest page of their
 //! class, so that sparse pages become empty; an empty page goes back to the pool of all shards.
 
+use super::WASTE_SHARE;
 use super::block::{Block, BlockMut, state};
 use super::pages::{Page, PageLists};
 use super::pool::PagePool;
@@ -13,8 +14,6 @@ use crate::order::{HANDLES_MAX, Links, Nodes, item};
 
 /// Bits of a handle that number the block in its page.
 const BLOCK_BITS: u32 = 12;
-/// Of the bytes of all pages, the part that may lie idle in any case: one in 24.
-const WASTE_SHARE: u64 = 24;
 
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -41,7 +40,7 @@ struct Draining {
 }
 
 impl Arena {
-    /// An empty arena of which `waste_slack_bytes` may lie idle beyond one in 24.
+    /// An empty arena of which `waste_slack_bytes` may lie idle beyond one in 32.
     pub(crate) fn new(pool: PagePool, waste_slack_bytes: u64) -> Self {
         Self {
             pages: Vec::new(),

@@ -10,9 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::pages::PageBytes;
 use super::shape::PAGE_BYTES;
 
-/// Of the budget, the part beyond it that pages and large values may take before empty pages go: one in 24, as much as may lie idle.
-const BEYOND_SHARE: u64 = 24;
-
 /// One for each store.
 #[derive(Clone, Debug)]
 pub(crate) struct PagePool(Arc<Pool>);
@@ -37,9 +34,8 @@ impl State {
 }
 
 impl PagePool {
-    /// A pool for a store of this budget, with no pages yet.
-    pub(crate) fn new(budget_bytes: u64) -> Self {
-        let bytes_max = budget_bytes.saturating_add(budget_bytes / BEYOND_SHARE);
+    /// A pool with no pages yet, which keeps empty ones as long as these, those in use and large values are at most `bytes_max`.
+    pub(crate) fn new(bytes_max: u64) -> Self {
         Self(Arc::new(Pool { bytes_max, state: Mutex::default() }))
     }
 
@@ -107,8 +103,8 @@ mod tests {
 
     #[test]
     fn idle_pages_stay_within_what_others_leave_of_the_budget() {
-        let pool = PagePool::new(24 * PAGE);
-        let mut pages: Vec<_> = (0..26).map(|_| pool.take()).collect(); // one more than the budget and a part in 24
+        let pool = PagePool::new(25 * PAGE);
+        let mut pages: Vec<_> = (0..26).map(|_| pool.take()).collect();
         assert_eq!(pool.idle_bytes(), 0);
         pages.drain(..20).for_each(|page| pool.give(page));
         assert_eq!(pool.idle_bytes(), 19 * PAGE, "25 pages in all");

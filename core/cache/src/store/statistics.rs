@@ -42,7 +42,7 @@ pub struct StoreMemory {
     pub page_bytes: Bytes,
     /// Empty pages that wait for a use; [`Store::trim`] gives them back.
     pub idle_bytes: Bytes,
-    /// The part of them in blocks that hold items: the rest is fragmentation, up to one byte in 24 and 32 MiB.
+    /// The part of them in blocks that hold items: the rest is fragmentation, up to one byte in 32 and 16 MiB.
     pub live_bytes: Bytes,
     /// Keys and values that are too large for a block, without those that only readers hold.
     pub large_bytes: Bytes,

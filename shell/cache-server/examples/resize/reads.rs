@@ -92,7 +92,30 @@ impl Reads {
     }
 }
 
+impl Reads {
+    /// When each read began, in milliseconds from a moment on, and how many microseconds it took.
+    pub(crate) fn since(&self, moment: Instant) -> Vec<(f64, f64)> {
+        let ms = |began: Instant| match began.checked_duration_since(moment) {
+            Some(after) => after.as_secs_f64() * 1e3,
+            None => -(moment - began).as_secs_f64() * 1e3,
+        };
+        self.0.iter().map(|&(began, ns)| (ms(began), ns as f64 / 1e3)).collect()
+    }
+}
+
 impl Course {
+    /// All of these reads together.
+    pub(crate) fn joined<'a>(courses: impl Iterator<Item = &'a Self>) -> Self {
+        let mut ns: Vec<u64> = courses.flat_map(|course| course.0.iter().copied()).collect();
+        ns.sort_unstable();
+        Self(ns)
+    }
+
+    /// The reads that took longer than this.
+    pub(crate) fn longer_than_us(&self, us: u64) -> usize {
+        self.0.len() - self.0.partition_point(|&ns| ns <= us * 1_000)
+    }
+
     pub(crate) fn quantile_us(&self, share: f64) -> f64 {
         let Some(last) = self.0.len().checked_sub(1) else { return f64::NAN };
         self.0[(last as f64 * share).ceil() as usize] as f64 / 1e3

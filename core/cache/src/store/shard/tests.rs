@@ -50,7 +50,7 @@ fn value(key: u64, length: usize) -> Vec<u8> {
     (0..length).map(|place| (key as usize * 7 + place * 13 + length) as u8).collect()
 }
 
-/// A shard that may leave nothing idle but one byte in 24, while sizes change.
+/// A shard that may leave nothing idle but one byte in 32, while sizes change.
 struct Churn {
     accounts: SharedAccounts,
     shard: Shard,
@@ -153,9 +153,9 @@ fn values_survive_being_moved_and_little_memory_lies_idle_while_sizes_change() {
             for _ in 0..10 {
                 churn.run(6_000, typical);
                 let StoreMemory { page_bytes, live_bytes, .. } = churn.memory();
-                // Beyond one byte in 24: a page that is filled for each class in use, and one that is being emptied.
+                // Beyond one byte in 32: a page that is filled for each class in use, and one that is being emptied.
                 let idle = page_bytes.0 - live_bytes.0;
-                assert!(idle < page_bytes.0 / 24 + (56 << 16), "{idle} of {page_bytes}");
+                assert!(idle < page_bytes.0 / 32 + (56 << 16), "{idle} of {page_bytes}");
                 assert!(live_bytes <= Churn::BUDGET);
             }
             churn.check_all();
