@@ -29,6 +29,8 @@ const QUIET: Duration = Duration::from_millis(150);
 const LONGEST: Duration = Duration::from_secs(30);
 /// The shortest time of which reads are compared.
 const WINDOW_MIN: Duration = Duration::from_millis(20);
+/// From the begin of a move on, what the picture shows at least.
+const SHOWN: Duration = Duration::from_millis(200);
 /// No read should wait longer than this for a resize.
 const STALL_US: u64 = 200;
 
@@ -56,7 +58,8 @@ fn measure(cache: &mut dyn Resizable, number: usize) -> Option<Move> {
         }
     }
     let ended = Instant::now();
-    std::thread::sleep(WINDOW_MIN + Duration::from_millis(5)); // a read that began during the move ends
+    // What follows is shown in the picture, and a read that began during the move ends.
+    std::thread::sleep((started + SHOWN).saturating_duration_since(ended) + WINDOW_MIN);
     let reads = reader.finish();
     let took = ended - started;
     let window = took.max(WINDOW_MIN);

@@ -122,11 +122,10 @@ fn of_panel(panel: &Panel) -> String {
             write!(path, "{command}{at:.1} {:.1}", y(*us)).expect("a text takes it");
         }
         put(format!("<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n"));
-        let last = steps.iter().rev().flatten().next().map_or(bottom, |us| y(*us));
-        let label = (last + 4.0).max(TOP + 16.0 * number as f64);
+        let label = TOP + 12.0 + 18.0 * number as f64;
         put(format!(
-            "<text x=\"{}\" y=\"{label:.1}\" fill=\"{colour}\">{server}</text>\n",
-            right + 8.0
+            "<text x=\"{}\" y=\"{label}\" fill=\"{colour}\">{server}</text>\n",
+            right + 12.0
         ));
     }
     svg
