@@ -12,6 +12,7 @@ use crate::Findings;
 const SHELL_LIBRARIES: &[(&str, &str)] = &[
     ("robinhood-agent", "robinhood-cache-server"), // its tests
     ("robinhood-agent", "robinhood-control"),
+    ("robinhood-aggregator", "robinhood-intake"),
     ("robinhood-control", "robinhood-client"),
     ("robinhood-testbed", "robinhood-agent"),
     ("robinhood-testbed", "robinhood-cache-server"),

@@ -25,6 +25,20 @@ pub(crate) type Clock = Box<dyn Fn() -> Instant + Send>;
 /// Who else counts reports: gives what was counted since the last call as a delta of this age.
 pub(crate) type Source = Box<dyn FnMut(Nanos) -> Delta + Send>;
 
+/// Gives the newest snapshot of an aggregator on the loop's clock, if there is one.
+pub(crate) type Snapshots = Box<dyn FnMut(Instant) -> Option<Snapshot> + Send>;
+/// Takes what was counted here, for the aggregators.
+pub(crate) type PassOn = Box<dyn FnMut(Delta) + Send>;
+
+/// Time between two deltas that are passed on, at least.
+const PASS_ON_EVERY: Nanos = Nanos::from_secs(1);
+
+/// Where RBC is counted: by aggregators, for many application servers.
+pub(crate) struct Elsewhere {
+    pub(crate) snapshots: Snapshots,
+    pub(crate) pass_on: PassOn,
+}
+
 /// What was counted for one backend since the start. Misses are queries less hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BackendTotals {
@@ -65,6 +79,9 @@ pub(crate) struct Joined {
     names: Vec<BackendName>,
     slot: Nanos,
     collector: Collector,
+    elsewhere: Option<Elsewhere>,
+    /// When deltas were taken last.
+    taken: Instant,
     pub(crate) controller: Option<Controller>,
     pub(crate) snapshot: Snapshot,
     pub(crate) totals: Vec<BackendTotals>,
@@ -87,6 +104,8 @@ impl Joined {
             controller,
             collector: Collector::new(config)?,
             slot,
+            elsewhere: builder.elsewhere,
+            taken: now,
             totals: vec![BackendTotals::default(); names.len()],
             names,
             snapshot: Snapshot::default(),
@@ -111,18 +130,48 @@ impl Joined {
     /// Takes the reports in and lets the controller act if it is time.
     pub(crate) fn step(&mut self) {
         let now = (self.clock)();
-        let age = Nanos(self.slot.0 / 2);
-        let mut deltas: Vec<Delta> =
-            self.client.iter().map(|client| client.take_delta(age)).collect();
-        deltas.extend(self.sources.iter_mut().map(|source| source(age)));
-        for delta in &deltas {
+        match self.elsewhere.take() {
+            Some(mut elsewhere) => {
+                self.pass_on(now, &mut elsewhere);
+                self.elsewhere = Some(elsewhere);
+            }
+            None => self.collect(now),
+        }
+        self.act(now);
+    }
+
+    /// Counts RBC here.
+    fn collect(&mut self, now: Instant) {
+        for delta in self.take_deltas(Nanos(self.slot.0 / 2)) {
             // A refused delta is counted by the collector and seen by the controller as a stale report.
-            if self.collector.handle_delta(now, delta).is_ok() {
-                self.count(delta);
+            if self.collector.handle_delta(now, &delta).is_ok() {
+                self.count(&delta);
             }
         }
         self.snapshot = self.collector.snapshot(now);
-        self.act(now);
+    }
+
+    /// Lets aggregators count it. Without an answer the last snapshot stays, gets old, and the controller holds.
+    fn pass_on(&mut self, now: Instant, elsewhere: &mut Elsewhere) {
+        let since = now.since(self.taken);
+        // Steps are never quite on time: half a slot too early is the step that is meant.
+        if since.0 + self.slot.0 / 2 >= PASS_ON_EVERY.0 {
+            self.taken = now;
+            for delta in self.take_deltas(Nanos(since.0 / 2)) {
+                self.count(&delta);
+                (elsewhere.pass_on)(delta);
+            }
+        }
+        if let Some(snapshot) = (elsewhere.snapshots)(now) {
+            self.snapshot = snapshot;
+        }
+    }
+
+    fn take_deltas(&mut self, age: Nanos) -> Vec<Delta> {
+        let mut deltas: Vec<Delta> =
+            self.client.iter().map(|client| client.take_delta(age)).collect();
+        deltas.extend(self.sources.iter_mut().map(|source| source(age)));
+        deltas
     }
 
     fn act(&mut self, now: Instant) {

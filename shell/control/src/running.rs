@@ -9,7 +9,7 @@ use robinhood_client::Client;
 use robinhood_controller::{Controller, Decision, Mode, PartitionUsage, PolicyKind, Protection};
 use robinhood_stats::{Instant, Nanos};
 
-use crate::joined::{BackendTotals, Clock, Joined, Moves, Source};
+use crate::joined::{BackendTotals, Clock, Elsewhere, Joined, Moves, Source};
 use crate::managed::{ManagedCache, StoreCache};
 use crate::view::{ControlView, RbcView};
 
@@ -24,6 +24,7 @@ pub struct ControlBuilder {
     pub(crate) time_scale: f64,
     pub(crate) clock: Clock,
     pub(crate) sources: Vec<Source>,
+    pub(crate) elsewhere: Option<Elsewhere>,
     name: String,
 }
 
@@ -59,6 +60,7 @@ impl ControlBuilder {
             time_scale: 1.0,
             clock,
             sources: Vec::new(),
+            elsewhere: None,
             name: "client".to_owned(),
         }
     }
@@ -118,6 +120,20 @@ impl ControlBuilder {
     #[must_use]
     pub fn reports_from(mut self, take_delta: impl FnMut(Nanos) -> Delta + Send + 'static) -> Self {
         self.sources.push(Box::new(take_delta));
+        self
+    }
+
+    /// Goes by the snapshots of aggregators, to which all that is counted here is passed on, instead of counting RBC itself. `newest` gives the
+    /// newest snapshot with its moments on this loop's clock, of which it is told the time; `pass_on` takes a delta of each source a second.
+    /// Neither may wait.
+    #[must_use]
+    pub fn aggregated(
+        mut self,
+        newest: impl FnMut(Instant) -> Option<Snapshot> + Send + 'static,
+        pass_on: impl FnMut(Delta) + Send + 'static,
+    ) -> Self {
+        let (snapshots, pass_on) = (Box::new(newest), Box::new(pass_on));
+        self.elsewhere = Some(Elsewhere { snapshots, pass_on });
         self
     }
 

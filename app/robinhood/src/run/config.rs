@@ -15,6 +15,7 @@ use robinhood_stats::{BackendName, Bytes, Nanos};
 use serde::Deserialize;
 
 use super::beside::BesideSection;
+use super::fleet::{AggregatorSection, ReportsSection};
 use crate::cache;
 use crate::failure::Failure;
 
@@ -32,6 +33,10 @@ pub(crate) struct RunConfig {
     pub(crate) cache: Option<CacheSection>,
     /// or caches that run already.
     pub(crate) beside: Option<BesideSection>,
+    /// RBC of many application servers, for others,
+    pub(crate) aggregator: Option<AggregatorSection>,
+    /// and where it comes from, instead of the reports of this process alone.
+    pub(crate) reports: Option<ReportsSection>,
     #[serde(default)]
     pub(crate) controller: ControllerSection,
     #[serde(default)]
@@ -232,11 +237,17 @@ impl RunConfig {
                 "http.listen: {listen} is not a loopback address, and nobody is asked for a password there"
             ));
         }
+        self.aggregator.iter().try_for_each(AggregatorSection::check)?;
+        self.reports.iter().try_for_each(ReportsSection::check)?;
         match (&self.cache, &self.beside) {
             (Some(cache), None) => cache.check(),
             (None, Some(beside)) => beside.check(),
+            (None, None) if self.aggregator.is_some() => match self.reports {
+                Some(_) => Err("`[reports]` has no cache to go with it: add `[cache]` or `[beside]`, or leave it out".to_owned()),
+                None => Ok(()),
+            },
             (None, None) => Err(
-                "missing section: `[cache]` for a cache server, or `[beside]` for caches that run already"
+                "missing section: `[cache]` for a cache server, `[beside]` for caches that run already, or `[aggregator]`"
                     .to_owned(),
             ),
             (Some(_), Some(_)) => {
@@ -323,7 +334,7 @@ mod tests {
             .collect();
         let mut table: toml::Table = toml::from_str(&all).unwrap();
         let keys: usize = table.values().map(|section| section.as_table().unwrap().len()).sum();
-        assert_eq!(keys, 11 + 4 + 4 + 3, "fields of the four sections");
+        assert_eq!(keys, 11 + 4 + 4 + 3 + 6 + 5, "fields of the six sections");
         let error = RunConfig::read(&all).unwrap_err();
         assert!(error.contains("both there"), "{error}");
         let [cache, beside] = ["cache", "beside"].map(|name| table.remove(name).unwrap());

@@ -1,17 +1,18 @@
-//! `robinhood run`: reports, controller and a cache server, or an agent beside caches that run already, in one process.
+//! `robinhood run`: reports, controller and a cache server, an agent beside caches that run already, or an aggregator, in one process.
 //!
 //! Place in the flow: an application keeps its backends' answers in the cache over the memcached protocol and posts a line for each finished
 //! request; the controller moves the cache's space to the backends that make requests slow.
 
 mod beside;
 mod config;
+mod fleet;
 mod http;
 mod metrics;
 mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -27,6 +28,7 @@ use crate::failure::Failure;
 use crate::table::Table;
 use crate::{interrupt, output};
 use config::RunConfig;
+use fleet::Fleet;
 use watched::Watched;
 
 /// Time between two looks at what ends the command.
@@ -73,8 +75,42 @@ enum Caches {
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let config = RunConfig::load(&args.config)?;
     let stop = interrupt::stop_flag()?;
-    let intake = Arc::new(Intake::default());
-    let (caches, control) = start(&config, &intake)?;
+    let longest = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    let until = Until { stop, started: Instant::now(), longest };
+    let aggregator = &config.aggregator;
+    let aggregator = aggregator.as_ref().map(|section| section.start(&config.controller));
+    let aggregator = aggregator.transpose()?;
+    if config.cache.is_some() || config.beside.is_some() {
+        run_loop(&config, &until)?;
+    } else {
+        while until.goes_on() {
+            std::thread::sleep(LOOK);
+        }
+    }
+    drop(aggregator);
+    Ok(())
+}
+
+/// What ends the command.
+struct Until {
+    stop: &'static AtomicBool,
+    started: Instant,
+    longest: Option<Duration>,
+}
+
+impl Until {
+    fn goes_on(&self) -> bool {
+        let longer = self.longest.is_none_or(|longest| self.started.elapsed() < longest);
+        longer && !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs the control loop and what belongs to it.
+fn run_loop(config: &RunConfig, until: &Until) -> Result<(), Failure> {
+    let reports = config.reports.as_ref();
+    let intake = reports.map_or_else(Intake::default, |reports| reports.intake(&config.http));
+    let intake = Arc::new(intake);
+    let (caches, control, mut fleet) = start(config, &intake)?;
     let control = Arc::new(control);
     let server = match &caches {
         Caches::Own(server) => Some(server.handle()),
@@ -82,7 +118,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     };
     let routes = http::router(server.clone(), &control, intake.clone());
     let http = AdminServer::start(config.http.listen, routes).map_err(failure)?;
-    let watched = Arc::new(Watched::new(&config, server, control));
+    let watched = Arc::new(Watched::new(config, server, control));
     let page = config.http.page.then(|| {
         let settings =
             DashboardConfig { port: config.http.page_port, ..DashboardConfig::default() };
@@ -94,13 +130,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     if let Some(page) = &page {
         output::say(&format!("page at {}\n", page.url()));
     }
-    let started = Instant::now();
-    let longest = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    while !stop.load(Ordering::Relaxed) && longest.is_none_or(|longest| started.elapsed() < longest)
-    {
+    while until.goes_on() {
         std::thread::sleep(LOOK);
         watched.look();
         caches.listen();
+        fleet.iter_mut().for_each(Fleet::say);
     }
     drop((page, http));
     let usage = watched.usage();
@@ -110,7 +144,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Starts a cache server or attaches to caches, and starts the loop around them.
-fn start(config: &RunConfig, intake: &Arc<Intake>) -> Result<(Caches, ControlLoop), Failure> {
+fn start(
+    config: &RunConfig,
+    intake: &Arc<Intake>,
+) -> Result<(Caches, ControlLoop, Option<Fleet>), Failure> {
     let section = &config.controller;
     let (caches, builder) = match (&config.cache, &config.beside) {
         (Some(cache), _) => {
@@ -130,6 +167,13 @@ fn start(config: &RunConfig, intake: &Arc<Intake>) -> Result<(Caches, ControlLoo
         }
         (None, None) => unreachable!("checked when the file was read"),
     };
+    let (builder, fleet) = match &config.reports {
+        Some(reports) => {
+            let (builder, fleet) = reports.join(builder, section.period.0)?;
+            (builder, Some(fleet))
+        }
+        None => (builder, None),
+    };
     let control = builder
         .policy(section.policy.0)
         .mode(section.mode.0)
@@ -138,7 +182,7 @@ fn start(config: &RunConfig, intake: &Arc<Intake>) -> Result<(Caches, ControlLoo
         .name("run")
         .start()
         .map_err(Failure::configuration)?;
-    Ok((caches, control))
+    Ok((caches, control, fleet))
 }
 
 impl Caches {
