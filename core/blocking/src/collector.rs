@@ -4,94 +4,26 @@
 //! collector that starts empty is as good as any other after one window. Nothing that a sender says can make it panic or
 //! hold more than its bounds.
 
-use robinhood_stats::{BackendId, Instant, Nanos};
+mod config;
 
-use crate::delta::{Delta, DeltaError, ServiceName};
+use std::collections::BTreeMap;
+
+use robinhood_stats::{BackendId, BackendName, BackendTable, Instant};
+
+use crate::delta::{Delta, DeltaError};
 use crate::histogram::row_of;
 use crate::names::Names;
+use crate::offers::Offers;
 use crate::report::Blocker;
 use crate::senders::Senders;
 use crate::snapshot::{BackendSnapshot, Snapshot};
 use crate::statistics::Statistics;
-use crate::tail_band::{Band, BandError};
-use crate::window::{Reach, Totals, Window};
+use crate::window::{Totals, Window};
 
-/// The most slots that a window may have; bounds memory and the time of a snapshot.
-const SLOTS_MAX: u64 = 100_000;
+pub use config::{CollectorConfig, ConfigError};
 
-/// How a collector counts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CollectorConfig {
-    /// The service whose deltas it counts. Default `default`.
-    pub service: ServiceName,
-    /// The control period. Default 5 s.
-    pub period: Nanos,
-    /// Slots of the window in one period. Default 5.
-    pub slots_per_period: u32,
-    /// The tail band, or several. Default one, P98.5 to P99.5.
-    pub bands: Vec<Band>,
-    /// The window reaches back until the band holds this many requests. Default 30.
-    pub requests_in_band_min: f64,
-    /// It reaches back at least this many periods. Default 12.
-    pub periods_min: u32,
-    /// It reaches back at most this many periods. Default 120.
-    pub periods_max: u32,
-    /// It holds at most this many requests, before every other rule; only the newest slot is always kept whole. Default
-    /// 1,000,000.
-    pub requests_max: u64,
-    /// The window of the backends' counters. Default 60 s; moves in sixths.
-    pub statistics_window: Nanos,
-    /// Senders, and starts of them, that are told apart within the window. Default 16,384.
-    pub senders_max: usize,
-}
-
-impl Default for CollectorConfig {
-    fn default() -> Self {
-        Self {
-            service: "default".parse().expect("the name is in the alphabet"),
-            period: Nanos::from_secs(5),
-            slots_per_period: 5,
-            bands: vec![Band::default()],
-            requests_in_band_min: 30.0,
-            periods_min: 12,
-            periods_max: 120,
-            requests_max: 1_000_000,
-            statistics_window: Nanos::from_secs(60),
-            senders_max: 16_384,
-        }
-    }
-}
-
-/// A configuration that cannot work.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ConfigError {
-    /// A slot would be shorter than a nanosecond or there are none.
-    #[error(
-        "a period of {period} cannot be cut into {slots_per_period} slots: use a longer period and at least 1 slot"
-    )]
-    Slots {
-        /// The period.
-        period: Nanos,
-        /// Slots in it.
-        slots_per_period: u32,
-    },
-    /// The window's bounds contradict each other.
-    #[error(
-        "the window cannot reach at least {min} and at most {max} periods: use min <= max and at most {SLOTS_MAX} slots"
-    )]
-    Periods {
-        /// `periods_min`.
-        min: u32,
-        /// `periods_max`.
-        max: u32,
-    },
-    /// A number that must be positive is not.
-    #[error("`{0}` must be positive")]
-    NotPositive(&'static str),
-    /// Bad bands.
-    #[error(transparent)]
-    Bands(#[from] BandError),
-}
+/// The most names that one sender brings in, where senders are held to a limit: others need some too.
+const NAMES_OF_SENDER_MAX: usize = BackendTable::CAPACITY / 2;
 
 /// A delta that was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +49,10 @@ pub struct CollectorCounts {
     pub too_many_senders: u64,
     /// Not well formed, or too heavy for the window.
     pub malformed: u64,
+    /// Beyond what a sender may send in one control period.
+    pub too_often: u64,
+    /// How often a sender's control period was cut to its share.
+    pub cut: u64,
     /// How often a backend's name had no place in the table and was counted as `other`.
     pub names_over: u64,
 }
@@ -127,54 +63,14 @@ pub struct Collector {
     config: CollectorConfig,
     names: Names,
     senders: Senders,
+    offers: Option<Offers>,
+    /// By sender, how many backends it was the first to name.
+    named: BTreeMap<u64, usize>,
     window: Window,
     statistics: Statistics,
     counts: CollectorCounts,
     newest: Option<Instant>,
     now: Instant,
-}
-
-impl CollectorConfig {
-    /// The same with all times divided by `time_scale`, for a run that is compressed.
-    ///
-    /// # Panics
-    /// When `time_scale` is not positive.
-    #[must_use]
-    pub fn scaled_down(mut self, time_scale: f64) -> Self {
-        self.period = self.period.scaled_down(time_scale);
-        self.statistics_window = self.statistics_window.scaled_down(time_scale);
-        self
-    }
-
-    fn check(&self) -> Result<Reach, ConfigError> {
-        let slots = u64::from(self.slots_per_period);
-        if slots == 0 || self.period.0 / slots == 0 {
-            let (period, slots_per_period) = (self.period, self.slots_per_period);
-            return Err(ConfigError::Slots { period, slots_per_period });
-        }
-        let (min, max) = (self.periods_min, self.periods_max);
-        if min > max || max == 0 || u64::from(max) * slots > SLOTS_MAX {
-            return Err(ConfigError::Periods { min, max });
-        }
-        let positive = [
-            ("requests_in_band_min", self.requests_in_band_min > 0.0),
-            ("requests_max", self.requests_max > 0),
-            ("statistics_window", self.statistics_window > Nanos::ZERO),
-            ("senders_max", self.senders_max > 0),
-        ];
-        if let Some((name, _)) = positive.iter().find(|(_, good)| !good) {
-            return Err(ConfigError::NotPositive(name));
-        }
-        Band::check_all(&self.bands)?;
-        Ok(Reach {
-            slot: Nanos(self.period.0 / slots),
-            slots_min: u64::from(min) * slots,
-            slots_max: u64::from(max) * slots,
-            requests_in_band_min: self.requests_in_band_min,
-            requests_max: self.requests_max,
-            bands: self.bands.clone(),
-        })
-    }
 }
 
 impl Collector {
@@ -187,6 +83,10 @@ impl Collector {
         Ok(Self {
             names: Names::new(),
             senders: Senders::new(config.senders_max),
+            offers: config
+                .sender_times_max
+                .map(|times| Offers::new(times, config.slots_per_period)),
+            named: BTreeMap::new(),
             window: Window::new(reach),
             statistics: Statistics::new(config.statistics_window),
             counts: CollectorCounts::default(),
@@ -211,6 +111,7 @@ impl Collector {
             Err(DeltaError::Late) => counts.late += 1,
             Err(DeltaError::OtherService) => counts.other_service += 1,
             Err(DeltaError::TooManySenders) => counts.too_many_senders += 1,
+            Err(DeltaError::TooOften) => counts.too_often += 1,
             Err(DeltaError::Malformed(_) | DeltaError::Overflow) => counts.malformed += 1,
         }
         let accepted = result?;
@@ -231,42 +132,83 @@ impl Collector {
         if self.window.sum().total().0.checked_add(weight).is_none() {
             return Err(DeltaError::Overflow);
         }
+        if let Some(offers) = &self.offers {
+            offers.admit(self.window.index(self.now), self.window.index(at), delta)?;
+        }
         let identity = (delta.sender, delta.boot_nonce, delta.sequence);
         self.senders.mark(identity, self.now, self.window.horizon(self.now))?;
         Ok(Accepted { at, reports: delta.reports })
     }
 
     fn apply(&mut self, at: Instant, delta: &Delta) {
-        let ids: Vec<_> = delta.dictionary.iter().map(|name| self.names.intern(name)).collect();
+        let ids: Vec<_> =
+            delta.dictionary.iter().map(|name| self.intern(delta.sender, name)).collect();
         self.counts.names_over = self.names.over();
+        let index = self.window.index(at);
+        let mut offer = self.offers.as_mut().map(|offers| offers.note(index, delta));
         let mut slot = self.window.open(at);
         for cell in &delta.cells {
             let blocker = match cell.blocker {
                 Blocker::Backend(place) => Blocker::Backend(ids[place.index()]),
                 alone => alone,
             };
-            slot.add(row_of(blocker), usize::from(cell.bucket), cell.weight.0);
+            let (row, bucket) = (row_of(blocker), usize::from(cell.bucket));
+            slot.add(row, bucket, cell.weight.0);
+            offer.iter_mut().for_each(|offer| offer.add(row, bucket, cell.weight.0));
         }
         for (bucket, excess) in delta.excess() {
             slot.add_excess(bucket, excess);
+            offer.iter_mut().for_each(|offer| offer.add_excess(bucket, excess));
         }
-        slot.add_totals(&Totals {
-            reports: delta.reports,
-            cancelled: delta.cancelled,
-            rejected: delta.rejected,
-        });
+        let totals =
+            Totals { reports: delta.reports, cancelled: delta.cancelled, rejected: delta.rejected };
+        slot.add_totals(&totals);
+        offer.iter_mut().for_each(|offer| offer.add_totals(&totals));
         for backend in &delta.backends {
             self.statistics.add(self.now, at, ids[backend.backend.index()].index(), backend);
         }
         if delta.reports > 0 {
             self.newest = self.newest.max(Some(at));
         }
-        self.window.bound(self.now);
+        self.bound();
+    }
+
+    /// The id of a backend's name, which gets a place when it is new and its sender has not taken too many.
+    fn intern(&mut self, sender: u64, name: &BackendName) -> BackendId {
+        // With a full table nobody takes a place any more, and nobody's count grows.
+        if self.offers.is_none() || self.names.len() >= BackendTable::CAPACITY {
+            return self.names.intern(name);
+        }
+        if let Some(id) = self.names.known(name) {
+            return id;
+        }
+        let named = self.named.entry(sender).or_default();
+        if *named >= NAMES_OF_SENDER_MAX {
+            return self.names.count_over();
+        }
+        *named += 1;
+        self.names.intern(name)
+    }
+
+    /// Keeps the window within its bounds. While senders are held to a limit, how many requests there are is known only when they are settled.
+    fn bound(&mut self) {
+        let Some(offers) = &mut self.offers else {
+            self.window.bound(self.now);
+            return;
+        };
+        let now_slot = self.window.index(self.now);
+        if offers.has_over(now_slot) {
+            offers.settle(now_slot, &mut self.window);
+        }
+        self.window.bound_age(self.now);
     }
 
     /// RBC and statistics now.
     pub fn snapshot(&mut self, now: Instant) -> Snapshot {
         self.now = self.now.max(now);
+        if let Some(offers) = &mut self.offers {
+            offers.settle(self.window.index(self.now), &mut self.window);
+        }
         self.window.trim(self.now);
         self.statistics.forget(self.now);
         let sum = self.window.sum();
@@ -311,8 +253,9 @@ impl Collector {
     }
 
     /// What happened to deltas since the start.
-    pub const fn counts(&self) -> CollectorCounts {
-        self.counts
+    pub fn counts(&self) -> CollectorCounts {
+        let cut = self.offers.as_ref().map_or(0, Offers::cut);
+        CollectorCounts { cut, ..self.counts }
     }
 
     /// Senders, and starts of them, that are remembered.
@@ -320,14 +263,17 @@ impl Collector {
         self.senders.len()
     }
 
-    /// Bytes of heap memory held for the window and the statistics, without names and senders.
+    /// Bytes of heap memory held for the window, the statistics and what senders offered, without names and senders.
     pub fn heap_bytes(&self) -> usize {
-        self.window.heap_bytes() + self.statistics.heap_bytes()
+        let offers = self.offers.as_ref().map_or(0, Offers::heap_bytes);
+        self.window.heap_bytes() + self.statistics.heap_bytes() + offers
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use robinhood_stats::Nanos;
+
     use super::*;
     use crate::recorder::{Recorder, RecorderConfig};
     use crate::report::{BatchRecord, Report};

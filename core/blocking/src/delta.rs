@@ -141,6 +141,9 @@ pub enum DeltaError {
     /// No room to remember one more sender.
     #[error("too many senders: raise `senders_max` or give senders a lasting id")]
     TooManySenders,
+    /// More than a sender may send in one control period, where senders are held to a limit.
+    #[error("more deltas, or larger ones, than are taken from a sender: send one a second")]
+    TooOften,
     /// The window's sums would overflow.
     #[error("the window is full of weight: senders weigh their reports too heavily")]
     Overflow,

@@ -16,6 +16,7 @@
 
 mod grid;
 mod names;
+mod offers;
 mod scale;
 mod senders;
 mod sparse;

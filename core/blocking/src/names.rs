@@ -29,10 +29,22 @@ impl Names {
 
     /// The id of `name`, or that of [`OTHER`] when the table is full.
     pub(crate) fn intern(&mut self, name: &BackendName) -> BackendId {
-        if let Some(id) = self.table.intern(name) {
-            self.sort_in(id);
-            return id;
+        match self.table.intern(name) {
+            Some(id) => {
+                self.sort_in(id);
+                id
+            }
+            None => self.count_over(),
         }
+    }
+
+    /// The id of `name` if it has one already.
+    pub(crate) fn known(&self, name: &BackendName) -> Option<BackendId> {
+        self.table.id(name)
+    }
+
+    /// The id of [`OTHER`], for a name that gets no place.
+    pub(crate) fn count_over(&mut self) -> BackendId {
         self.over += 1;
         if let Some(id) = self.table.id(&self.other) {
             return id;

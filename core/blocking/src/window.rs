@@ -49,6 +49,16 @@ struct Slot {
     /// (bucket, excess of squared weights); empty for traffic that is not sampled.
     excess: Vec<(u16, i128)>,
     totals: Totals,
+    /// What of all this is not in the sum.
+    correction: Correction,
+}
+
+/// What is taken out of a slot again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Correction {
+    pub(crate) cells: SparseCounts,
+    excess: Vec<(u16, i128)>,
+    pub(crate) totals: Totals,
 }
 
 /// Slots and their sum.
@@ -74,7 +84,8 @@ impl Window {
         Self { reach, slots: VecDeque::new(), sum, totals: Totals::default() }
     }
 
-    fn index(&self, at: Instant) -> u64 {
+    /// The number of the slot of a moment.
+    pub(crate) fn index(&self, at: Instant) -> u64 {
         at.0 / self.reach.slot.0
     }
 
@@ -100,6 +111,14 @@ impl Window {
         }
         let slot = &mut self.slots[place];
         OpenSlot { slot, sum: &mut self.sum, totals: &mut self.totals }
+    }
+
+    /// Drops what is beyond the most periods.
+    pub(crate) fn bound_age(&mut self, now: Instant) {
+        let newest = self.index(now);
+        while self.slots.front().is_some_and(|slot| slot.index + self.reach.slots_max < newest) {
+            self.drop_oldest();
+        }
     }
 
     /// Drops what is beyond the most periods or the most requests.
@@ -128,17 +147,27 @@ impl Window {
         }
     }
 
+    /// Takes something out of a slot that was added to it, in place of what was taken out before. A slot that has left is left alone.
+    pub(crate) fn correct(&mut self, index: u64, correction: Correction) {
+        let place = self.slots.partition_point(|slot| slot.index < index);
+        let Some(slot) = self.slots.get_mut(place).filter(|slot| slot.index == index) else {
+            return;
+        };
+        let before = std::mem::replace(&mut slot.correction, correction);
+        before.undo(&mut self.sum, &mut self.totals);
+        slot.correction.apply(&mut self.sum, &mut self.totals);
+    }
+
     fn drop_oldest(&mut self) -> Slot {
         let slot = self.slots.pop_front().expect("there is an oldest slot");
+        slot.correction.undo(&mut self.sum, &mut self.totals);
         for (row, bucket, weight) in slot.cells.iter() {
             self.sum.subtract_cell(row, bucket, weight);
         }
         for &(bucket, excess) in &slot.excess {
             self.sum.add_excess(usize::from(bucket), -excess);
         }
-        self.totals.reports -= slot.totals.reports;
-        self.totals.cancelled -= slot.totals.cancelled;
-        self.totals.rejected -= slot.totals.rejected;
+        self.totals.subtract(&slot.totals);
         slot
     }
 
@@ -150,6 +179,7 @@ impl Window {
             self.sum.add_excess(usize::from(bucket), excess);
         }
         self.totals.add(&slot.totals);
+        slot.correction.apply(&mut self.sum, &mut self.totals);
         self.slots.push_front(slot);
     }
 
@@ -174,7 +204,9 @@ impl Window {
         let slot = |slot: &Slot| {
             size_of::<Slot>()
                 + slot.cells.heap_bytes()
-                + slot.excess.capacity() * size_of::<(u16, i128)>()
+                + slot.correction.cells.heap_bytes()
+                + (slot.excess.capacity() + slot.correction.excess.capacity())
+                    * size_of::<(u16, i128)>()
         };
         self.slots.iter().map(slot).sum::<usize>() + self.sum.heap_bytes()
     }
@@ -203,10 +235,43 @@ impl OpenSlot<'_> {
     }
 }
 
+impl Correction {
+    pub(crate) fn add_excess(&mut self, bucket: u16, excess: i128) {
+        if excess != 0 {
+            self.excess.push((bucket, excess));
+        }
+    }
+
+    fn apply(&self, sum: &mut BlockingHistogram, totals: &mut Totals) {
+        for (row, bucket, weight) in self.cells.iter() {
+            sum.subtract_cell(row, bucket, weight);
+        }
+        for &(bucket, excess) in &self.excess {
+            sum.add_excess(usize::from(bucket), -excess);
+        }
+        totals.subtract(&self.totals);
+    }
+
+    fn undo(&self, sum: &mut BlockingHistogram, totals: &mut Totals) {
+        for (row, bucket, weight) in self.cells.iter() {
+            sum.add_cell(row, bucket, weight);
+        }
+        for &(bucket, excess) in &self.excess {
+            sum.add_excess(usize::from(bucket), excess);
+        }
+        totals.add(&self.totals);
+    }
+}
+
 impl Totals {
-    fn add(&mut self, more: &Self) {
+    pub(crate) fn add(&mut self, more: &Self) {
         self.reports += more.reports;
         self.cancelled += more.cancelled;
         self.rejected += more.rejected;
+    }
+    fn subtract(&mut self, less: &Self) {
+        self.reports -= less.reports;
+        self.cancelled -= less.cancelled;
+        self.rejected -= less.rejected;
     }
 }

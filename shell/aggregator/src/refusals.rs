@@ -111,6 +111,7 @@ impl From<DeltaError> for Reason {
             DeltaError::Duplicate => Self::Duplicate,
             DeltaError::Late => Self::Late,
             DeltaError::TooManySenders => Self::TooManySenders,
+            DeltaError::TooOften => Self::TooOften,
             DeltaError::Overflow => Self::Overflow,
             DeltaError::Malformed(_) | DeltaError::OtherService => Self::Malformed,
         }

@@ -15,6 +15,8 @@ use crate::service::Service;
 
 /// Slots of a control period: a snapshot is taken once a slot.
 const SLOTS_PER_PERIOD: u32 = 5;
+/// A sender counts for no more than so many times the median sender.
+const SENDER_TIMES_MAX: u32 = 3;
 /// A service that nothing was heard of for so long makes room for another.
 const SILENT: Nanos = Nanos::from_secs(3_600);
 
@@ -40,6 +42,7 @@ impl Services {
         let mut template = defaults.scaled_down(time_scale);
         template.slots_per_period = SLOTS_PER_PERIOD;
         template.senders_max = config.senders_max;
+        template.sender_times_max = Some(SENDER_TIMES_MAX);
         robinhood_blocking::Collector::new(template.clone())?;
         Ok(Self {
             template,

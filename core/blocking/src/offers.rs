@@ -1,0 +1,274 @@
+//! No sender counts for more than so many times the median sender, whatever it sends.
+//!
+//! Place in the flow: beside the window. All deltas are added there as they come; this module keeps apart what each sender offered in the
+//! control periods that are not over for good, and says what has to be taken out of each slot again.
+//!
+//! The rule, for one control period of the receiver's clock: let W be the weights that the senders offered in it, of those that offered any. From
+//! three senders on, who offered more than `times` the lower median of W counts as if each of its requests weighed less, by one factor, so
+//! that all of them together weigh that much. The number of its reports is cut the same way by itself, because the window holds a number of reports.
+//! All of it follows from the deltas of the period, in whatever order they came. Fractions of 2^-16 requests are dropped.
+//!
+//! A period is over for good two slots after its end; what comes later is refused as late. The counters of backends are not cut: RBC does
+//! not use them.
+
+use std::collections::BTreeMap;
+
+use crate::delta::{Delta, DeltaError};
+use crate::sparse::SparseCounts;
+use crate::weight::Weight;
+use crate::window::{Correction, Totals, Window};
+
+/// Slots after the end of a period in which its deltas are still taken.
+const GRACE_SLOTS: u64 = 2;
+/// Senders from which on there is a median that one of them alone cannot move.
+const SENDERS_MIN: usize = 3;
+/// Deltas of a sender in one period, times the slots of it.
+const DELTAS_PER_SLOT: u64 = 16;
+/// Cells of a sender in one period.
+const CELLS_OF_SENDER_MAX: usize = 1 << 16;
+/// Cells of all senders together: 128 MiB.
+const CELLS_MAX: usize = 1 << 24;
+/// The weight of one delta, in 2^-16 requests: sums over a period then fit 64 bits, whoever sends.
+const DELTA_WEIGHT_MAX: u64 = 1 << 44;
+
+/// What all senders offered in the newest periods.
+#[derive(Clone, Debug)]
+pub(crate) struct Offers {
+    times: u64,
+    slots_per_period: u64,
+    periods: BTreeMap<u64, Period>,
+    /// Cells held.
+    cells: usize,
+    /// How often a sender's period was cut.
+    cut: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Period {
+    senders: BTreeMap<u64, Offer>,
+    /// Whether something came since the corrections were made.
+    is_dirty: bool,
+}
+
+/// What one sender offered in one period.
+#[derive(Clone, Debug, Default)]
+struct Offer {
+    weight: u64,
+    reports: u64,
+    deltas: u64,
+    cells: usize,
+    slots: BTreeMap<u64, SlotOffer>,
+}
+
+/// And in one slot of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SlotOffer {
+    cells: SparseCounts,
+    excess: Vec<(u16, i128)>,
+    totals: Totals,
+}
+
+/// A factor below one.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    limit: u64,
+    offered: u64,
+}
+
+impl Cut {
+    /// `None` when nothing is above the limit.
+    const fn new(limit: u64, offered: u64) -> Option<Self> {
+        if offered > limit { Some(Self { limit, offered }) } else { None }
+    }
+
+    const fn of(self, amount: u64) -> u64 {
+        // At most `amount`, so it fits.
+        (amount as u128 * self.limit as u128 / self.offered as u128) as u64
+    }
+}
+
+impl Offers {
+    pub(crate) const fn new(times: u32, slots_per_period: u32) -> Self {
+        Self {
+            times: times as u64,
+            slots_per_period: slots_per_period as u64,
+            periods: BTreeMap::new(),
+            cells: 0,
+            cut: 0,
+        }
+    }
+
+    /// Whether a delta for a slot may be counted when it is `now` that slot's time.
+    pub(crate) fn admit(&self, now_slot: u64, slot: u64, delta: &Delta) -> Result<(), DeltaError> {
+        let period = slot / self.slots_per_period;
+        if self.is_over(period, now_slot) {
+            return Err(DeltaError::Late);
+        }
+        let weight: u64 = delta.cells.iter().map(|cell| cell.weight.0).sum();
+        if weight > DELTA_WEIGHT_MAX {
+            return Err(DeltaError::Overflow);
+        }
+        let more = delta.cells.len();
+        if self.cells + more > CELLS_MAX {
+            return Err(DeltaError::TooManySenders);
+        }
+        let offer = self.periods.get(&period).and_then(|period| period.senders.get(&delta.sender));
+        let too_often = offer.is_some_and(|offer| {
+            offer.deltas >= DELTAS_PER_SLOT * self.slots_per_period
+                || offer.cells + more > CELLS_OF_SENDER_MAX
+        });
+        if too_often { Err(DeltaError::TooOften) } else { Ok(()) }
+    }
+
+    fn is_over(&self, period: u64, now_slot: u64) -> bool {
+        (period + 1) * self.slots_per_period + GRACE_SLOTS <= now_slot
+    }
+
+    /// Where to note what an admitted delta of a sender adds to a slot.
+    pub(crate) fn note(&mut self, slot: u64, delta: &Delta) -> &mut SlotOffer {
+        let period = self.periods.entry(slot / self.slots_per_period).or_default();
+        period.is_dirty = true;
+        let offer = period.senders.entry(delta.sender).or_default();
+        offer.weight += delta.cells.iter().map(|cell| cell.weight.0).sum::<u64>();
+        offer.reports += delta.reports;
+        offer.deltas += 1;
+        offer.cells += delta.cells.len();
+        self.cells += delta.cells.len();
+        offer.slots.entry(slot).or_default()
+    }
+
+    /// Takes out of the window what is above the limits, and forgets the periods that are over for good.
+    pub(crate) fn settle(&mut self, now_slot: u64, window: &mut Window) {
+        for period in self.periods.values_mut().filter(|period| period.is_dirty) {
+            period.is_dirty = false;
+            for (slot, correction) in period.corrections(self.times) {
+                window.correct(slot, correction);
+            }
+        }
+        while let Some(oldest) = self.periods.first_entry()
+            && (oldest.key() + 1) * self.slots_per_period + GRACE_SLOTS <= now_slot
+        {
+            let period = oldest.remove();
+            self.cells -= period.senders.values().map(|offer| offer.cells).sum::<usize>();
+            self.cut += period.cut(self.times);
+        }
+    }
+
+    /// Whether a period waits to be forgotten.
+    pub(crate) fn has_over(&self, now_slot: u64) -> bool {
+        self.periods.keys().next().is_some_and(|&period| self.is_over(period, now_slot))
+    }
+
+    /// How often a sender's period was cut, of those that are over.
+    pub(crate) const fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    /// Bytes of heap memory held for cells.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let offers = self.periods.values().flat_map(|period| period.senders.values());
+        offers.flat_map(|offer| offer.slots.values()).map(|slot| slot.cells.heap_bytes()).sum()
+    }
+}
+
+impl SlotOffer {
+    pub(crate) fn add(&mut self, row: usize, bucket: usize, weight: u64) {
+        self.cells.add(row, bucket, weight);
+    }
+
+    pub(crate) fn add_excess(&mut self, bucket: u16, excess: i128) {
+        self.excess.push((bucket, excess));
+    }
+
+    /// At the end of a delta.
+    pub(crate) fn add_totals(&mut self, totals: &Totals) {
+        self.totals.add(totals);
+        self.cells.close();
+    }
+}
+
+impl Period {
+    /// The most weight, and the most reports, that one sender may have; `None` with too few senders.
+    fn limits(&self, times: u64) -> Option<(u64, u64)> {
+        let offered = |of: fn(&Offer) -> u64| {
+            let mut all: Vec<u64> = self.senders.values().map(of).filter(|&one| one > 0).collect();
+            all.sort_unstable();
+            (all.len() >= SENDERS_MIN).then(|| all[(all.len() - 1) / 2].saturating_mul(times))
+        };
+        Some((offered(|offer| offer.weight)?, offered(|offer| offer.reports)?))
+    }
+
+    /// How many senders are above a limit.
+    fn cut(&self, times: u64) -> u64 {
+        let Some((weight, reports)) = self.limits(times) else { return 0 };
+        let above = |offer: &&Offer| offer.weight > weight || offer.reports > reports;
+        self.senders.values().filter(above).count() as u64
+    }
+
+    /// What has to be taken out of each slot, also where that is nothing.
+    fn corrections(&self, times: u64) -> BTreeMap<u64, Correction> {
+        let mut corrections = BTreeMap::new();
+        for slot in self.senders.values().flat_map(|offer| offer.slots.keys()) {
+            corrections.entry(*slot).or_insert_with(Correction::default);
+        }
+        let Some((weight_max, reports_max)) = self.limits(times) else { return corrections };
+        for offer in self.senders.values() {
+            let weight = Cut::new(weight_max, offer.weight);
+            let reports = Cut::new(reports_max, offer.reports);
+            for (slot, offered) in &offer.slots {
+                let correction = corrections.entry(*slot).or_default();
+                if let Some(cut) = weight {
+                    offered.cut_weight(cut, correction);
+                }
+                if let Some(cut) = reports {
+                    offered.cut_totals(cut, correction);
+                }
+            }
+        }
+        corrections
+    }
+}
+
+impl SlotOffer {
+    fn cut_weight(&self, cut: Cut, correction: &mut Correction) {
+        // By bucket: weight before and after.
+        let mut columns: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+        for (row, bucket, amount) in self.cells.iter() {
+            let kept = cut.of(amount);
+            correction.cells.add(row, bucket, amount - kept);
+            let column = columns.entry(bucket as u16).or_default();
+            *column = (column.0 + amount, column.1 + kept);
+        }
+        // Each request weighs less by the factor, so its square less by the factor squared.
+        let mut squares = BTreeMap::new();
+        for &(bucket, excess) in &self.excess {
+            *squares.entry(bucket).or_insert(0) += excess;
+        }
+        let one = i128::from(Weight::ONE.0);
+        for (bucket, (before, after)) in columns {
+            let excess = squares.get(&bucket).copied().unwrap_or(0);
+            let all = i128::from(before) * one + excess;
+            let kept = cut.of_square(u128::try_from(all).expect("squares are not negative"));
+            let kept = i128::try_from(kept).expect("it is no more than before");
+            correction.add_excess(bucket, excess - (kept - i128::from(after) * one));
+        }
+    }
+
+    fn cut_totals(&self, cut: Cut, correction: &mut Correction) {
+        let Totals { reports, cancelled, rejected } = self.totals;
+        let removed = |count: u64| count - cut.of(count);
+        correction.totals.add(&Totals {
+            reports: removed(reports),
+            cancelled: removed(cancelled),
+            rejected: removed(rejected),
+        });
+    }
+}
+
+impl Cut {
+    /// The factor squared, of a sum of squares below 2^77: that of one sender in one slot.
+    const fn of_square(self, squares: u128) -> u128 {
+        let once = squares * self.limit as u128 / self.offered as u128;
+        once * self.limit as u128 / self.offered as u128
+    }
+}
