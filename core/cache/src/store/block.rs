@@ -111,10 +111,12 @@ impl<'a> Block<'a> {
         u16_at(self.0, HASH)
     }
 
+    #[inline]
     pub(crate) fn partition(self) -> PartitionId {
         PartitionId(u16_at(self.0, PARTITION))
     }
 
+    #[inline]
     pub(crate) fn key_bytes(self) -> usize {
         usize::from(u16_at(self.0, IDENTITY))
     }
@@ -134,19 +136,23 @@ impl<'a> Block<'a> {
         self.0[GENERATION]
     }
 
+    #[inline]
     pub(crate) fn flags(self) -> u32 {
         u32_at(self.0, FLAGS)
     }
 
+    #[inline]
     pub(crate) fn version(self) -> u64 {
         let version = self.0[VERSION..VERSION + 8].try_into().expect("eight bytes");
         u64::from_le_bytes(version)
     }
 
+    #[inline]
     pub(crate) fn expires_s(self) -> u32 {
         u32_at(self.0, EXPIRES)
     }
 
+    #[inline]
     pub(crate) fn accessed_s(self) -> u32 {
         u32_at(self.0, ACCESSED)
     }
@@ -165,6 +171,7 @@ impl<'a> Block<'a> {
     }
 
     /// Of an item that is outside: the number of its place there.
+    #[inline]
     pub(crate) fn outside(self, shape: Shape) -> u32 {
         u32_at(self.0, shape.header_bytes())
     }
@@ -211,6 +218,7 @@ impl BlockMut<'_> {
         self.set_accessed_s(extra.accessed_s);
     }
 
+    #[inline]
     pub(crate) fn set_accessed_s(&mut self, second: u32) {
         put(self.0, ACCESSED, &second.to_le_bytes());
     }

@@ -112,6 +112,7 @@ impl<'a> ItemView<'a> {
     }
 
     /// The key.
+    #[inline]
     pub fn key(&self) -> &'a [u8] {
         match self.outside {
             None => self.block.key(self.shape),
@@ -126,6 +127,7 @@ impl<'a> ItemView<'a> {
     }
 
     /// What was kept beside the value.
+    #[inline]
     pub fn attributes(&self) -> Attributes {
         let (flags, expires_s) = if self.shape.has_attributes() {
             (self.block.flags(), self.block.expires_s())
@@ -138,16 +140,19 @@ impl<'a> ItemView<'a> {
 
     /// A number that no other change of a value in this store has had, unless a caller has set it; larger at each change of the same item. 0 in a
     /// store without attributes.
+    #[inline]
     pub fn version(&self) -> u64 {
         if self.shape.has_attributes() { self.block.version() } else { 0 }
     }
 
     /// The second of the caller's clock at which the item was set or last used. 0 in a store without attributes.
+    #[inline]
     pub fn accessed_s(&self) -> u32 {
         if self.shape.has_attributes() { self.block.accessed_s() } else { 0 }
     }
 
     /// Whether the item was read since it was set, before this look-up.
+    #[inline]
     pub fn fetched(&self) -> bool {
         self.block.is(state::FETCHED)
     }
