@@ -44,6 +44,7 @@ mod serve;
 mod shape;
 mod shard;
 mod statistics;
+mod uses;
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};

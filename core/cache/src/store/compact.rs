@@ -22,6 +22,7 @@ impl Items {
 
     /// Moves an item to another block of the same size; false when that would not help to empty a page.
     fn move_one(&mut self) -> bool {
+        self.settle_uses();
         let Self { arena, queues, index, .. } = self;
         let Some(from) = arena.next_to_move() else { return false };
         let class = arena.class(from);

@@ -12,6 +12,7 @@ use super::index::Index;
 use super::item::{Attributes, ItemView, Parts};
 use super::pool::PagePool;
 use super::shape::{self, Shape};
+use super::uses::Uses;
 use crate::accounts::{Layout, ListId};
 use crate::order::{Eviction, Nodes, Queues, Removed, Tallies, item};
 use crate::{PartitionId, RECLAIM_BATCH_ITEMS};
@@ -41,6 +42,7 @@ pub(crate) struct Items {
     pub(super) arena: Arena,
     pub(super) queues: Queues,
     pub(super) index: Index,
+    pub(super) uses: Uses,
     outside: Outside,
     /// By generation: how many items were set in it.
     generations: Box<[u32; 256]>,
@@ -110,6 +112,7 @@ impl Items {
             arena: Arena::new(pool.clone(), waste_slack_bytes),
             queues: Queues::new(eviction, layout.lists()),
             index: Index::new(bytes),
+            uses: Uses::default(),
             outside: Outside::new(pool),
             generations: Box::new([0; 256]),
         }
@@ -118,11 +121,7 @@ impl Items {
     #[inline]
     pub(crate) fn find(&self, identity: &Identity<'_>) -> Option<u32> {
         let known_by = block::identity(identity.partition, identity.key)?;
-        let moves = self.queues.move_on_use();
         self.index.find(kept(identity.hash), |handle| {
-            if moves {
-                self.arena.prefetch_links(handle);
-            }
             self.arena.prefetch_item(handle);
             let block = self.arena.block(handle);
             block.identity() == known_by && self.view_of(block).key() == identity.key
@@ -156,38 +155,21 @@ impl Items {
         }
     }
 
-    /// Has the processor fetch what [`Self::touch`] will write.
+    /// Whether the list has items.
     #[inline]
-    pub(crate) fn prefetch_touch(&self, handle: u32) {
-        if self.queues.move_on_use() {
-            self.arena.prefetch_neighbours(handle);
-        }
-    }
-
-    /// Uses the item; in a store with attributes at this second.
-    #[inline]
-    pub(crate) fn touch(&mut self, handle: u32, second: Option<u32>) {
-        let list = self.layout.list_of(self.arena.block(handle).partition());
-        self.queues.touch(&mut self.arena, list, handle);
-        // A line that is only read needs no writing back, and two processors can have it at once.
-        let block = self.arena.block(handle);
-        if !block.is(state::FETCHED) {
-            let state = block.state() | state::FETCHED;
-            self.arena.block_mut(handle).set_state(state);
-        }
-        if let Some(second) = second.filter(|_| self.shape.has_attributes()) {
-            self.arena.block_mut(handle).set_accessed_s(second);
-        }
+    pub(crate) fn holds_items(&self, list: ListId) -> bool {
+        self.queues.last(list).is_some()
     }
 
     /// The item at the end of the list's order: with LRU the coldest.
-    #[inline]
-    pub(crate) fn oldest(&self, list: ListId) -> Option<u32> {
+    pub(crate) fn oldest(&mut self, list: ListId) -> Option<u32> {
+        self.settle_uses();
         self.queues.last(list)
     }
 
     /// The item that the list evicts now: the caller does.
     pub(crate) fn victim(&mut self, list: ListId) -> Option<u32> {
+        self.settle_uses();
         let handle = self.queues.victim(&mut self.arena, list)?;
         self.queues.note_evicted(&self.arena, list, handle);
         Some(handle)
@@ -214,6 +196,7 @@ impl Items {
 
     /// Takes an item out of index, order and counts. Its block stays until [`Self::discard`].
     pub(crate) fn detach(&mut self, handle: u32) -> Removed {
+        self.settle_uses();
         let Self { arena, queues, index, .. } = self;
         let list = self.layout.list_of(arena.block(handle).partition());
         queues.remove(arena, list, handle);
@@ -276,6 +259,7 @@ impl Items {
 
     /// Adds an item whose block is written, or was detached, to index, order and counts.
     pub(crate) fn attach(&mut self, handle: u32, partition: PartitionId) {
+        self.settle_uses();
         let Self { arena, queues, index, .. } = self;
         let (hash, generation) = (arena.block(handle).hash(), arena.block(handle).generation());
         index.insert(hash, handle, |other| arena.block(other).hash());
@@ -337,8 +321,7 @@ impl Items {
         self.generations[usize::from(self.block(handle).generation())] -= 1;
         self.generations[usize::from(label.generation)] += 1;
         self.relabel(handle, label);
-        let list = self.layout.list_of(self.block(handle).partition());
-        self.queues.touch(&mut self.arena, list, handle);
+        self.order_use(handle);
     }
 
     /// Sets all that an item has beside key and value. It then counts as not read.

@@ -59,7 +59,7 @@ impl Victims for Evicting<'_> {
 
     #[inline]
     fn holds_items(&self, list: ListId) -> bool {
-        self.shard.items.oldest(list).is_some()
+        self.shard.items.holds_items(list)
     }
 
     fn list_bytes(&self, list: ListId) -> u64 {
@@ -112,9 +112,6 @@ impl Shard {
             return None;
         };
         counts.hits += u64::from(uses);
-        if uses {
-            self.items.prefetch_touch(handle);
-        }
         let seen = see(&self.items.view(handle));
         if uses {
             self.items.touch(handle, moment.now_s);
@@ -157,6 +154,7 @@ impl Shard {
         call: &mut Call<'_, '_>,
     ) -> Result<(), InsertError> {
         self.release_held(HELD_CHECKS_PER_INSERT, call);
+        self.items.settle_uses();
         let present_bytes = present.map_or(0, |handle| self.items.view(handle).value().len());
         if let Some(present) = present {
             self.release(present, call);
@@ -301,6 +299,7 @@ impl Shard {
     /// One batch of [`crate::Store::reclaim`]; gives the number of evictions.
     pub(crate) fn reclaim_batch(&mut self, items_max: usize, call: &mut Call<'_, '_>) -> usize {
         self.release_held(RECLAIM_BATCH_ITEMS, call);
+        self.items.settle_uses();
         let mut accounts = call.accounts;
         let mut victims = Evicting { shard: self, leaving: &mut call.leaving };
         let evictions = room::reclaim_batch(&mut victims, &mut accounts, items_max);
@@ -365,7 +364,7 @@ impl Shard {
     }
 
     /// The second at which the coldest item of the partition's list was used, and the latest that this shard knows of. `None` without items.
-    pub(crate) fn coldest_and_latest_s(&self, partition: PartitionId) -> (Option<u32>, u32) {
+    pub(crate) fn coldest_and_latest_s(&mut self, partition: PartitionId) -> (Option<u32>, u32) {
         let coldest = self.items.oldest(self.items.layout.list_of(partition));
         (coldest.map(|coldest| self.items.block(coldest).accessed_s()), self.latest_s)
     }

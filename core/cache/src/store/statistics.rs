@@ -63,7 +63,7 @@ impl Store {
         };
         let (mut coldest_s, mut latest_s) = (None, 0);
         for shard in &self.shards {
-            let shard = lock(shard);
+            let mut shard = lock(shard);
             shard.add_statistics(partition, &mut statistics);
             if self.shape.has_attributes() {
                 let (coldest, latest) = shard.coldest_and_latest_s(partition);
