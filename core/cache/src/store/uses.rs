@@ -65,3 +65,81 @@ impl Items {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::item::Parts;
+    use super::super::items::{Identity, Label};
+    use super::super::pool::PagePool;
+    use super::super::shape::Shape;
+    use crate::accounts::{Layout, ListId};
+    use crate::{Eviction, PartitionId, Sharing};
+
+    use super::*;
+
+    const ITEMS: u64 = 2_000;
+    const LIST: ListId = ListId(0);
+
+    fn items() -> Items {
+        let layout = Layout::new(1, Sharing::Partitioned);
+        Items::new(layout, Eviction::Lru, Shape::new(false), 1 << 20, (PagePool::new(0), 0))
+    }
+
+    fn add(items: &mut Items, number: u64) -> u32 {
+        let key = number.to_le_bytes();
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let identity = Identity { hash, partition: PartitionId(0), key: &key };
+        let label =
+            Label { attributes: Default::default(), version: 0, accessed_s: 0, generation: 0 };
+        items.add(&identity, Parts::Whole(&[7; 200]), None, None, &label)
+    }
+
+    fn number(items: &Items, handle: u32) -> u64 {
+        u64::from_le_bytes(items.view(handle).key().try_into().unwrap())
+    }
+
+    /// Takes all items out in the order of eviction.
+    fn drain(mut items: Items) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while let Some(handle) = items.victim(LIST) {
+            numbers.push(number(&items, handle));
+            items.detach(handle);
+            items.discard(handle);
+        }
+        numbers
+    }
+
+    #[test]
+    fn uses_that_are_noted_count_for_the_next_eviction_and_in_their_order() {
+        for uses in 0..=2 * NOTED_MAX as u64 {
+            let mut items = items();
+            let handles: Vec<u32> = (0..100).map(|number| add(&mut items, number)).collect();
+            // Not in the order of the items; the first of them again at the end.
+            let used: Vec<u64> = (0..uses).map(|use_| (50 + use_ * 37) % 100).chain([50]).collect();
+            let mut expected: Vec<u64> = (0..100).collect();
+            for &number in &used {
+                items.touch(handles[number as usize], None);
+                expected.retain(|&other| other != number);
+                expected.push(number);
+            }
+            assert_eq!(items.oldest(LIST), Some(handles[expected[0] as usize]));
+            assert_eq!(drain(items), expected, "after {uses} uses");
+        }
+    }
+
+    #[test]
+    fn items_that_move_to_other_blocks_after_their_use_keep_their_place_in_the_order() {
+        let mut items = items();
+        let handles: Vec<u32> = (0..ITEMS).map(|number| add(&mut items, number)).collect();
+        let (kept, others): (Vec<u64>, Vec<u64>) = (0..ITEMS).partition(|number| number % 7 == 0);
+        for number in others {
+            items.detach(handles[number as usize]);
+            items.discard(handles[number as usize]);
+        }
+        let used = &kept[100..100 + NOTED_MAX - 1];
+        used.iter().for_each(|&number| items.touch(handles[number as usize], None));
+        assert!(items.squeeze(64) > 0, "sparse pages are emptied");
+        let unused = kept.iter().filter(|number| !used.contains(number));
+        assert_eq!(drain(items), unused.chain(used).copied().collect::<Vec<_>>());
+    }
+}
