@@ -37,7 +37,7 @@ const LARGEST_GRANULES: usize = (PAGE_BYTES / BLOCKS_MIN - LINKS_BYTES) / GRANUL
 /// The class for a number of granules.
 const CLASS_OF: [u8; LARGEST_GRANULES + 1] = classes_of();
 
-/// An item's place in the index at the worst moment, before a segment has doubled: five bytes a bucket, 7 of 16 full.
+/// An item's place in the index at the worst moment: a segment of eleven items, which has just got its second chunk of 64 bytes.
 const INDEX_BYTES: u64 = 12;
 /// For a key and a value outside: the handle and the reference count of their allocation, each with the allocator's header.
 const HANDLE_BYTES: u64 = 32 + 32;
