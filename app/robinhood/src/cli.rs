@@ -14,12 +14,13 @@ use robinhood_workload::presets::Scale;
 #[cfg(target_os = "linux")]
 use crate::cache::CacheArgs;
 use crate::completions::CompletionsArgs;
+use crate::explain::{ExplainArgs, PauseArgs, ResumeArgs};
 #[cfg(target_os = "linux")]
 use crate::load::LoadArgs;
 use crate::man::ManArgs;
 use crate::reproduce::ReproduceArgs;
 #[cfg(target_os = "linux")]
-use crate::run::RunArgs;
+use crate::run::{CheckArgs, RunArgs};
 use crate::testbed::TestbedArgs;
 use crate::top::TopArgs;
 use crate::values::{self, Policies, Seeds};
@@ -49,12 +50,21 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// What the page of a running demo shows, in a terminal
     Top(TopArgs),
+    /// Why limits moved, or did not: the newest decisions of a RobinHood that runs
+    Explain(ExplainArgs),
+    /// Keep all limits where they are until `resume`
+    Pause(PauseArgs),
+    /// End a pause
+    Resume(ResumeArgs),
     /// The partitioned cache as a server that speaks the memcached protocol
     #[cfg(target_os = "linux")]
     Cache(CacheArgs),
     /// The cache server, reports of finished requests and the controller in one process
     #[cfg(target_os = "linux")]
     Run(RunArgs),
+    /// Whether a configuration file of `robinhood run` is good: every mistake with its line
+    #[cfg(target_os = "linux")]
+    Check(CheckArgs),
     /// Workloads as files and request streams
     Workload(WorkloadArgs),
     /// The system of the demo as a server that takes requests over the network

@@ -8,6 +8,28 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::failure::Failure;
 
 static STOP: AtomicBool = AtomicBool::new(false);
+static RELOAD: AtomicBool = AtomicBool::new(false);
+
+/// The flag that each hangup signal sets: who reads its configuration again takes it down. From now on the process no longer dies of it.
+pub(crate) fn reload_flag() -> Result<&'static AtomicBool, Failure> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(cannot)?;
+    let mut hangups = {
+        let _inside = runtime.enter();
+        signal(SignalKind::hangup()).map_err(cannot)?
+    };
+    std::thread::Builder::new()
+        .name("hangup".into())
+        .spawn(move || {
+            runtime.block_on(async {
+                while hangups.recv().await.is_some() {
+                    RELOAD.store(true, Ordering::Relaxed);
+                }
+            });
+        })
+        .map_err(cannot)?;
+    Ok(&RELOAD)
+}
 
 /// The flag that the first Ctrl-C or termination sets. From now on the process no longer dies of it.
 pub(crate) fn stop_flag() -> Result<&'static AtomicBool, Failure> {
@@ -46,5 +68,5 @@ pub(crate) fn stop_flag() -> Result<&'static AtomicBool, Failure> {
 
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 fn cannot(error: std::io::Error) -> Failure {
-    Failure::failed(format!("cannot listen for Ctrl-C: {error}"))
+    Failure::failed(format!("cannot listen for signals: {error}"))
 }

@@ -5,6 +5,7 @@ mod cache;
 mod cli;
 mod completions;
 mod demo;
+mod explain;
 mod failure;
 mod html;
 mod interrupt;
@@ -12,6 +13,7 @@ mod interrupt;
 mod load;
 mod man;
 mod output;
+mod page_client;
 mod reproduce;
 #[cfg(target_os = "linux")]
 mod run;
@@ -42,8 +44,13 @@ fn main() -> ExitCode {
         cli::Command::Cache(args) => cache::run(&args),
         #[cfg(target_os = "linux")]
         cli::Command::Run(args) => run::run(&args),
+        #[cfg(target_os = "linux")]
+        cli::Command::Check(args) => run::check::run(&args),
         cli::Command::Workload(args) => workload::run(&args),
         cli::Command::Top(args) => top::run(&args),
+        cli::Command::Explain(args) => explain::explain(&args),
+        cli::Command::Pause(args) => explain::pause(&args),
+        cli::Command::Resume(args) => explain::resume(&args),
         cli::Command::Testbed(args) => testbed::run(&args),
         #[cfg(target_os = "linux")]
         cli::Command::Load(args) => load::run(&args),

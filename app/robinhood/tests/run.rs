@@ -2,6 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "run/operations.rs"]
+mod operations;
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -64,6 +66,14 @@ fn http(address: &str, head: &str, body: &str) -> Value {
 }
 
 fn answered(address: &str, head: &str, body: &str) -> String {
+    let answer = raw_answer(address, head, body);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    body.to_owned()
+}
+
+/// With its head.
+fn raw_answer(address: &str, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let length = body.len();
@@ -73,9 +83,7 @@ fn answered(address: &str, head: &str, body: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-    body.to_owned()
+    answer
 }
 
 fn set(key: &str, bytes: usize) -> String {

@@ -123,7 +123,11 @@ impl CacheServerConfig {
     }
 
     /// Checks what can be checked without the system.
-    pub(crate) fn check(&self) -> Result<(), CacheServerError> {
+    /// Whether a server can be started with it, as far as can be told without doing so.
+    ///
+    /// # Errors
+    /// When a setting is out of its range, there is no address, or the separator can be part of a name.
+    pub fn check(&self) -> Result<(), CacheServerError> {
         let refuse = |what, value: u64, least, most| {
             Err(CacheServerError::Range { what, value, least, most })
         };

@@ -82,6 +82,11 @@ impl BesideSection {
                 "beside.user: a user has a password: name its file as `password_file`".to_owned()
             );
         }
+        if self.kind.0 == Kind::Server && self.password_file.is_some() {
+            return Err(
+                "beside.password_file: our server knows no passwords: leave it out".to_owned()
+            );
+        }
         Ok(())
     }
 
@@ -110,6 +115,11 @@ impl BesideSection {
                 drive(CacheServerAdapter::attach(names, target(first), access))
             }
         }
+    }
+
+    /// Whether the password can be read.
+    pub(crate) fn check_secrets(&self) -> Result<(), Failure> {
+        self.credentials().map(|_| ())
     }
 
     fn credentials(&self) -> Result<Option<Credentials>, Failure> {

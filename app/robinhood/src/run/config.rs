@@ -3,21 +3,25 @@
 //! Place in the flow: read once at the start. What is not known is refused with its line, what is not there has the default that
 //! `configs/reference.toml` shows.
 
+mod text;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use robinhood_cache_server::{
-    Address, CacheServerConfig, Dispatch, Eviction, Listen, Partitioning,
+    Address, CacheServerConfig, CacheServerError, Dispatch, Eviction, Listen, Partitioning,
 };
 use robinhood_controller::{Mode, PolicyKind};
 use robinhood_stats::{BackendName, Bytes, Nanos};
 use serde::Deserialize;
 
 use super::beside::BesideSection;
-use super::fleet::{AggregatorSection, ReportsSection};
-use crate::cache;
+use super::fleet::{self, AggregatorSection, ReportsSection};
+use super::log::LogSection;
+use super::mistakes::Mistakes;
 use crate::failure::Failure;
+pub(super) use text::{Parsed, Text};
 
 /// What the partition of all other keys is called in reports and decisions.
 pub(crate) const OTHER: &str = "other";
@@ -41,6 +45,8 @@ pub(crate) struct RunConfig {
     pub(crate) controller: ControllerSection,
     #[serde(default)]
     pub(crate) http: HttpSection,
+    #[serde(default)]
+    pub(crate) log: LogSection,
 }
 
 /// `[cache]`
@@ -84,66 +90,6 @@ pub(crate) struct HttpSection {
     pub(crate) listen: SocketAddr,
     pub(crate) page_port: u16,
     pub(crate) page: bool,
-}
-
-/// A value that is written as text, as on the command line: with its unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Text<T>(pub(crate) T);
-
-/// What can be written as [`Text`].
-pub(super) trait Parsed: Sized {
-    fn parsed(text: &str) -> Result<Self, String>;
-}
-
-impl Parsed for Bytes {
-    fn parsed(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: robinhood_stats::UnitError| error.to_string())
-    }
-}
-
-impl Parsed for Nanos {
-    fn parsed(text: &str) -> Result<Self, String> {
-        crate::values::time_above_zero(text)
-    }
-}
-
-impl Parsed for Dispatch {
-    fn parsed(text: &str) -> Result<Self, String> {
-        cache::dispatch(text)
-    }
-}
-
-impl Parsed for Eviction {
-    fn parsed(text: &str) -> Result<Self, String> {
-        cache::eviction(text)
-    }
-}
-
-impl Parsed for Mode {
-    fn parsed(text: &str) -> Result<Self, String> {
-        match text {
-            "active" => Ok(Self::Active),
-            "advise" => Ok(Self::Advise),
-            _ => Err(format!("`{text}` is neither `active` nor `advise`")),
-        }
-    }
-}
-
-impl Parsed for PolicyKind {
-    fn parsed(text: &str) -> Result<Self, String> {
-        let policy = text.parse().map_err(|error| format!("{error}"))?;
-        match policy {
-            Self::Robinhood | Self::Fair | Self::Lama | Self::Equal => Ok(policy),
-            _ => Err(format!("`{text}` does not run live: take robinhood, fair, lama or equal")),
-        }
-    }
-}
-
-impl<'de, T: Parsed> Deserialize<'de> for Text<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        T::parsed(&text).map(Self).map_err(serde::de::Error::custom)
-    }
 }
 
 const fn default_budget() -> Text<Bytes> {
@@ -200,66 +146,146 @@ const PERIODS: [Nanos; 2] = [Nanos::from_millis(50), Nanos::from_secs(300)];
 const PERIOD_BESIDE_MIN: Nanos = Nanos::from_secs(1);
 
 impl RunConfig {
-    /// Reads a file.
+    /// Reads a file, and says all that is wrong with it.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
-        let named = |message: &dyn std::fmt::Display| {
-            Failure::configuration(format!("{}: {message}", path.display()))
-        };
-        let bytes = std::fs::metadata(path).map_err(|error| named(&error))?.len();
+        let refused =
+            |error: std::io::Error| Failure::configuration(format!("{}: {error}", path.display()));
+        let bytes = std::fs::metadata(path).map_err(refused)?.len();
         if bytes > FILE_BYTES_MAX {
-            return Err(named(&format!(
-                "{bytes} bytes are no configuration: the most is {FILE_BYTES_MAX}"
+            return Err(Failure::configuration(format!(
+                "{}: {bytes} bytes are no configuration: the most is {FILE_BYTES_MAX}",
+                path.display()
             )));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
-        Self::read(&text).map_err(|message| named(&message))
+        let text = std::fs::read_to_string(path).map_err(refused)?;
+        Self::read(&text).map_err(|mistakes| mistakes.of_file(path))
     }
 
     /// Reads the text of a file.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        config.check()?;
-        Ok(config)
+    pub(crate) fn read(text: &str) -> Result<Self, Mistakes> {
+        let config: Self =
+            toml::from_str(text).map_err(|error| Mistakes::of_parser(text, &error))?;
+        let mistakes = config.mistakes();
+        if mistakes.is_empty() { Ok(config) } else { Err(Mistakes::of_keys(text, mistakes)) }
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// What cannot be, though every value alone could: each begins with the key that it is about.
+    fn mistakes(&self) -> Vec<String> {
+        let sections = [
+            self.check_controller(),
+            self.http.check(),
+            self.aggregator.as_ref().map_or(Ok(()), AggregatorSection::check),
+            self.reports.as_ref().map_or(Ok(()), ReportsSection::check),
+            self.cache.as_ref().map_or(Ok(()), CacheSection::check),
+            self.beside.as_ref().map_or(Ok(()), BesideSection::check),
+            self.check_sections(),
+            self.check_addresses(),
+        ];
+        sections.into_iter().filter_map(Result::err).collect()
+    }
+
+    fn check_controller(&self) -> Result<(), String> {
         let [mut least, most] = PERIODS;
         if self.beside.is_some() {
             least = PERIOD_BESIDE_MIN;
         }
         let period = self.controller.period.0;
-        if !(least..=most).contains(&period) {
-            return Err(format!("controller.period: {period} is outside {least} to {most}"));
+        if (least..=most).contains(&period) {
+            Ok(())
+        } else {
+            Err(format!("controller.period: {period} is outside {least} to {most}"))
         }
-        if !self.http.listen.ip().is_loopback() {
-            let listen = self.http.listen;
-            return Err(format!(
-                "http.listen: {listen} is not a loopback address, and nobody is asked for a password there"
-            ));
-        }
-        self.aggregator.iter().try_for_each(AggregatorSection::check)?;
-        self.reports.iter().try_for_each(ReportsSection::check)?;
-        match (&self.cache, &self.beside) {
-            (Some(cache), None) => cache.check(),
-            (None, Some(beside)) => beside.check(),
-            (None, None) if self.aggregator.is_some() => match self.reports {
-                Some(_) => Err("`[reports]` has no cache to go with it: add `[cache]` or `[beside]`, or leave it out".to_owned()),
-                None => Ok(()),
-            },
-            (None, None) => Err(
+    }
+
+    fn check_sections(&self) -> Result<(), String> {
+        match (&self.cache, &self.beside, &self.aggregator) {
+            (Some(_), Some(_), _) => Err(
+                "beside: `[cache]` is there as well: one process moves one cache".to_owned(),
+            ),
+            (None, None, Some(_)) if self.reports.is_some() => Err(
+                "reports: there is no cache to go with it: add `[cache]` or `[beside]`, or leave it out".to_owned(),
+            ),
+            (None, None, None) => Err(
                 "missing section: `[cache]` for a cache server, `[beside]` for caches that run already, or `[aggregator]`"
                     .to_owned(),
             ),
-            (Some(_), Some(_)) => {
-                Err("`[cache]` and `[beside]` are both there: one process moves one cache"
-                    .to_owned())
+            _ => Ok(()),
+        }
+    }
+
+    /// No two of our sockets at one port, where it is chosen.
+    fn check_addresses(&self) -> Result<(), String> {
+        let page = SocketAddr::from(([127, 0, 0, 1], self.http.page_port));
+        let has_loop = self.cache.is_some() || self.beside.is_some();
+        let mut sockets = Vec::new();
+        if let Some(cache) = &self.cache {
+            sockets.extend(cache.listen.iter().map(|&address| ("cache.listen", address)));
+        }
+        if has_loop {
+            sockets.push(("http.listen", self.http.listen));
+            sockets.extend(self.http.page.then_some(("http.page_port", page)));
+        }
+        if let Some(aggregator) = &self.aggregator {
+            sockets.push(("aggregator.listen", aggregator.listen));
+            sockets.push(("aggregator.http", aggregator.http));
+        }
+        for (place, (key, address)) in sockets.iter().enumerate() {
+            let twin = sockets[..place].iter().find(|(_, other)| other == address);
+            if let Some((other, _)) = twin.filter(|_| address.port() != 0) {
+                return Err(format!("{key}: {address} is taken by {other} already"));
             }
         }
+        Ok(())
+    }
+
+    /// Whether the files with secrets that it names can be read.
+    pub(crate) fn check_secrets(&self) -> Result<(), Failure> {
+        self.beside.as_ref().map_or(Ok(()), BesideSection::check_secrets)?;
+        fleet::check_secrets(self.aggregator.as_ref(), self.reports.as_ref())
+    }
+
+    /// What it would run, in a line.
+    pub(crate) fn summary(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(cache) = &self.cache {
+            let (count, budget) = (cache.partitions.len() + 1, cache.budget.0);
+            parts.push(format!("a cache server of {budget} in {count} partitions"));
+        }
+        if let Some(beside) = &self.beside {
+            parts.push(format!("beside {} caches ({})", beside.caches.len(), beside.kind.0));
+        }
+        if !parts.is_empty() {
+            let ControllerSection { mode, policy, period, .. } = &self.controller;
+            let mode = match mode.0 {
+                Mode::Active => "moves limits",
+                Mode::Advise => "advises only",
+            };
+            parts.push(format!("`{}` {mode} every {}", policy.0.as_str(), period.0));
+        }
+        if let Some(reports) = &self.reports {
+            parts.push(format!("by the RBC of {} aggregators", reports.poll.len()));
+        }
+        if let Some(aggregator) = &self.aggregator {
+            parts.push(format!("an aggregator at {}", aggregator.listen));
+        }
+        parts.join(", ")
     }
 
     /// All times of the paper are divided by this.
     pub(crate) fn time_scale(&self) -> f64 {
         PERIOD.as_secs_f64() / self.controller.period.0.as_secs_f64()
+    }
+}
+
+impl HttpSection {
+    fn check(&self) -> Result<(), String> {
+        if self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(format!(
+            "http.listen: {} is not a loopback address, and nobody is asked for a password there",
+            self.listen
+        ))
     }
 }
 
@@ -273,10 +299,29 @@ impl CacheSection {
         }
         let mut names: Vec<_> = self.partitions.iter().collect();
         names.sort();
-        match names.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(twice) => Err(format!("cache.partitions: `{}` is there twice", twice[0])),
-            None => Ok(()),
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("cache.partitions: `{}` is there twice", twice[0]));
         }
+        // Each partition keeps room for two of the largest values.
+        let least = Bytes(2 * self.value_max.0.0.saturating_mul(names.len() as u64 + 1));
+        if self.budget.0 < least {
+            return Err(format!(
+                "cache.budget: {} is too small for {} partitions and values of up to {}: write at least {least}, or a smaller `value_max`",
+                self.budget.0,
+                names.len() + 1,
+                self.value_max.0
+            ));
+        }
+        self.server()?.check().map_err(|error| {
+            let key = match &error {
+                CacheServerError::Range { what: "worker threads", .. } => "threads",
+                CacheServerError::Range { what: "connections", .. } => "connections_max",
+                CacheServerError::Separator(_) => "separator",
+                CacheServerError::NoAddress => "listen",
+                _ => "partitions",
+            };
+            format!("cache.{key}: {error}")
+        })
     }
 
     /// What partitions are called in reports and decisions, in their order: the first is that of all other keys.
@@ -286,7 +331,7 @@ impl CacheSection {
     }
 
     /// What the cache server is made of.
-    pub(crate) fn server(&self) -> Result<CacheServerConfig, Failure> {
+    pub(crate) fn server(&self) -> Result<CacheServerConfig, String> {
         let section = self;
         let inet = section.listen.iter().copied().map(Address::Inet);
         let addresses = inet.chain(section.unix.clone().map(Address::Unix));
@@ -299,8 +344,9 @@ impl CacheSection {
         config.connections_max = section.connections_max;
         config.idle_timeout = section.idle_timeout.map(|time| Duration::from_nanos(time.0.0));
         config.partitioning = Partitioning::Prefix {
-            separator: u8::try_from(section.separator)
-                .map_err(|_| Failure::configuration("cache.separator: an ASCII character"))?,
+            separator: u8::try_from(section.separator).map_err(|_| {
+                format!("cache.separator: `{}` is no ASCII character", section.separator)
+            })?,
             known: section.partitions.clone(),
             created_max: 0,
         };
@@ -309,87 +355,4 @@ impl CacheSection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEAST: &str = "[cache]\npartitions = [\"a\"]\n";
-
-    #[test]
-    fn the_reference_shows_the_defaults() {
-        let reference = include_str!("../../../../configs/reference.toml");
-        let read = RunConfig::read(reference).unwrap();
-        let mut least = RunConfig::read(LEAST).unwrap();
-        let partitions = read.cache.clone().unwrap().partitions;
-        least.cache.as_mut().unwrap().partitions = partitions;
-        assert_eq!(read, least);
-    }
-
-    #[test]
-    fn the_reference_names_every_key() {
-        let reference = include_str!("../../../../configs/reference.toml");
-        // What has no default stands there as a comment.
-        let all: String = reference
-            .lines()
-            .map(|line| line.strip_prefix("#= ").unwrap_or(line).to_owned() + "\n")
-            .collect();
-        let mut table: toml::Table = toml::from_str(&all).unwrap();
-        let keys: usize = table.values().map(|section| section.as_table().unwrap().len()).sum();
-        assert_eq!(keys, 11 + 4 + 4 + 3 + 6 + 5, "fields of the six sections");
-        let error = RunConfig::read(&all).unwrap_err();
-        assert!(error.contains("both there"), "{error}");
-        let [cache, beside] = ["cache", "beside"].map(|name| table.remove(name).unwrap());
-        for (name, section) in [("cache", cache), ("beside", beside)] {
-            let mut one = table.clone();
-            one.insert(name.to_owned(), section);
-            RunConfig::read(&toml::to_string(&one).unwrap()).unwrap();
-        }
-    }
-
-    #[test]
-    fn mistakes_are_refused_with_their_place() {
-        for (text, reason) in [
-            ("", "missing section: `[cache]`"),
-            (
-                "[cache]\npartitions = [\"a\"]\n[beside]\nkind = \"redis\"\n[beside.caches]\na = \"h:1\"\n",
-                "both",
-            ),
-            (
-                "[beside]\nkind = \"memcache\"\n[beside.caches]\na = \"h:1\"\n",
-                "none of `memcached`",
-            ),
-            ("[beside]\nkind = \"memcached\"\n[beside.caches]\na = \"h\"\n", "line 4"),
-            ("[beside]\nkind = \"memcached\"\n[beside.caches]\n", "at least one backend"),
-            (
-                "[beside]\nkind = \"server\"\n[beside.caches]\na = \"h:1\"\nb = \"h:2\"\n",
-                "same address",
-            ),
-            (
-                "[beside]\nkind = \"redis\"\nuser = \"u\"\n[beside.caches]\na = \"h:1\"\n",
-                "password_file",
-            ),
-            (
-                "[beside]\nkind = \"redis\"\n[beside.caches]\na = \"h:1\"\n[controller]\nperiod = \"500ms\"\n",
-                "outside 1.00 s",
-            ),
-            ("[cache]\npartitions = []\n", "name at least one"),
-            ("[cache]\npartitions = [\"a\", \"a\"]\n", "`a` is there twice"),
-            ("[cache]\npartitions = [\"other\"]\n", "all other keys"),
-            ("[cache]\npartitions = [\"A b\"]\n", "line 2"),
-            ("[cache]\npartitions = [\"a\"]\nbudget = \"1\"\n", "line 3"),
-            ("[cache]\npartitions = [\"a\"]\nbudgets = \"1GiB\"\n", "unknown field `budgets`"),
-            (
-                "[cache]\npartitions = [\"a\"]\n[controller]\nmode = \"on\"\n",
-                "neither `active` nor",
-            ),
-            ("[cache]\npartitions = [\"a\"]\n[controller]\nperiod = \"1ms\"\n", "outside 50"),
-            (
-                "[cache]\npartitions = [\"a\"]\n[controller]\npolicy = \"shared\"\n",
-                "does not run live",
-            ),
-            ("[cache]\npartitions = [\"a\"]\n[http]\nlisten = \"0.0.0.0:1\"\n", "not a loopback"),
-        ] {
-            let error = RunConfig::read(text).unwrap_err();
-            assert!(error.contains(reason), "{text}: {error}");
-        }
-    }
-}
+mod tests;

@@ -188,13 +188,23 @@ impl Fleet {
         for (before, (what, error)) in self.said.iter_mut().zip(now) {
             if *before != error {
                 match &error {
-                    Some(error) => eprintln!("{what}: {error}"),
-                    None => eprintln!("{what}: again"),
+                    Some(error) => tracing::warn!("{what}: {error}"),
+                    None => tracing::info!("{what}: again"),
                 }
                 *before = error;
             }
         }
     }
+}
+
+/// Whether the secrets can be read.
+pub(crate) fn check_secrets(
+    aggregator: Option<&AggregatorSection>,
+    reports: Option<&ReportsSection>,
+) -> Result<(), Failure> {
+    let of_aggregator = aggregator.and_then(|section| section.token_file.as_deref());
+    let of_reports = reports.and_then(|section| section.token_file.as_deref());
+    [of_aggregator, of_reports].into_iter().try_for_each(|file| token(file).map(|_| ()))
 }
 
 fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
@@ -258,7 +268,7 @@ mod tests {
             (reports("sendto = []"), "unknown field `sendto`"),
             (format!("{BESIDE}{REPORTS}service = \"A b\"\n"), "line 8"),
         ] {
-            let error = RunConfig::read(&text).unwrap_err();
+            let error = RunConfig::read(&text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
     }

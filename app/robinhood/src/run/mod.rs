@@ -4,13 +4,17 @@
 //! request; the controller moves the cache's space to the backends that make requests slow.
 
 mod beside;
+pub(crate) mod check;
 mod config;
 mod fleet;
 mod http;
+mod log;
 mod metrics;
+mod mistakes;
+mod reload;
 mod watched;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,8 +31,10 @@ use crate::cache::{failure, say_addresses, summary};
 use crate::failure::Failure;
 use crate::table::Table;
 use crate::{interrupt, output};
+pub(crate) use check::CheckArgs;
 use config::RunConfig;
 use fleet::Fleet;
+use log::DecisionLog;
 use watched::Watched;
 
 /// Time between two looks at what ends the command.
@@ -73,32 +79,42 @@ enum Caches {
 
 /// Runs the command.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let config = RunConfig::load(&args.config)?;
-    let stop = interrupt::stop_flag()?;
+    let mut config = RunConfig::load(&args.config)?;
+    config.log.start();
+    let (stop, hangup) = (interrupt::stop_flag()?, interrupt::reload_flag()?);
     let longest = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let until = Until { stop, started: Instant::now(), longest };
+    let until = Until { stop, hangup, file: &args.config, started: Instant::now(), longest };
     let aggregator = &config.aggregator;
     let aggregator = aggregator.as_ref().map(|section| section.start(&config.controller));
     let aggregator = aggregator.transpose()?;
     if config.cache.is_some() || config.beside.is_some() {
-        run_loop(&config, &until)?;
+        run_loop(&mut config, &until)?;
     } else {
         while until.goes_on() {
             std::thread::sleep(LOOK);
+            until.reload_if_told(&mut config, None);
         }
     }
     drop(aggregator);
     Ok(())
 }
 
-/// What ends the command.
-struct Until {
+/// What ends the command, or changes what it does.
+struct Until<'a> {
     stop: &'static AtomicBool,
+    hangup: &'static AtomicBool,
+    file: &'a Path,
     started: Instant,
     longest: Option<Duration>,
 }
 
-impl Until {
+impl Until<'_> {
+    fn reload_if_told(&self, config: &mut RunConfig, watched: Option<&Watched>) {
+        if self.hangup.swap(false, Ordering::Relaxed) {
+            reload::reload(self.file, config, watched);
+        }
+    }
+
     fn goes_on(&self) -> bool {
         let longer = self.longest.is_none_or(|longest| self.started.elapsed() < longest);
         longer && !self.stop.load(Ordering::Relaxed)
@@ -106,7 +122,7 @@ impl Until {
 }
 
 /// Runs the control loop and what belongs to it.
-fn run_loop(config: &RunConfig, until: &Until) -> Result<(), Failure> {
+fn run_loop(config: &mut RunConfig, until: &Until<'_>) -> Result<(), Failure> {
     let reports = config.reports.as_ref();
     let intake = reports.map_or_else(Intake::default, |reports| reports.intake(&config.http));
     let intake = Arc::new(intake);
@@ -130,9 +146,12 @@ fn run_loop(config: &RunConfig, until: &Until) -> Result<(), Failure> {
     if let Some(page) = &page {
         output::say(&format!("page at {}\n", page.url()));
     }
+    let mut decisions = DecisionLog::default();
     while until.goes_on() {
         std::thread::sleep(LOOK);
+        until.reload_if_told(config, Some(&watched));
         watched.look();
+        decisions.listen(watched.control());
         caches.listen();
         fleet.iter_mut().for_each(Fleet::say);
     }
@@ -151,7 +170,8 @@ fn start(
     let section = &config.controller;
     let (caches, builder) = match (&config.cache, &config.beside) {
         (Some(cache), _) => {
-            let server = CacheServer::start(&cache.server()?).map_err(failure)?;
+            let server = CacheServer::start(&cache.server().map_err(Failure::configuration)?)
+                .map_err(failure)?;
             let names = cache.names();
             let store = server.handle().store().clone();
             let largest = store.item_bytes(&[0; 250], &vec![0; cache.value_max.0.0 as usize]);
@@ -198,7 +218,7 @@ impl Caches {
     fn listen(&self) {
         if let Self::Beside(events) = self {
             while let Some(event) = events.poll() {
-                eprintln!("{event}");
+                tracing::info!("{event}");
             }
         }
     }

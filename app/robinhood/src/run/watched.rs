@@ -29,7 +29,6 @@ pub(crate) struct Watched {
     started: Instant,
     policy: &'static str,
     details: String,
-    objective: Option<Nanos>,
     /// A point of the P99 each period.
     period: Duration,
     course: Mutex<Course>,
@@ -37,6 +36,7 @@ pub(crate) struct Watched {
 
 #[derive(Default)]
 struct Course {
+    objective: Option<Nanos>,
     points: VecDeque<Point>,
     /// By partition: hits and misses until the last look, and the hit ratio between the last two.
     looked_up: Vec<([u64; 2], Option<f64>)>,
@@ -70,9 +70,12 @@ impl Watched {
             started: Instant::now(),
             policy: config.controller.policy.0.as_str(),
             details: format!("{what}, a decision every {every}"),
-            objective: config.controller.objective.map(|objective| objective.0),
             period,
-            course: Mutex::new(Course { next_at: period, ..Course::default() }),
+            course: Mutex::new(Course {
+                objective: config.controller.objective.map(|objective| objective.0),
+                next_at: period,
+                ..Course::default()
+            }),
         }
     }
 
@@ -102,8 +105,20 @@ impl Watched {
         }
         course.points.push_back(Point { seconds: elapsed.as_secs_f64(), p99_ms });
         course.whole += 1;
-        let missed = self.objective.is_some_and(|objective| p99_ms > objective.as_millis_f64());
+        let missed = course.objective.is_some_and(|objective| p99_ms > objective.as_millis_f64());
         course.missed += u64::from(missed);
+    }
+
+    /// Another objective; what was counted against the one before does not count any more.
+    pub(crate) fn set_objective(&self, objective: Option<Nanos>) {
+        let mut course = self.course();
+        course.objective = objective;
+        (course.missed, course.whole) = (0, 0);
+    }
+
+    /// The control loop.
+    pub(crate) fn control(&self) -> &ControlLoop {
+        &self.control
     }
 
     /// By partition, since the start: as the server has counted, or as reports say.
@@ -152,7 +167,7 @@ impl Watched {
             policy: self.policy.to_owned(),
             control: control.map(|seen| Control { mode: seen.mode, paused: seen.paused }),
             points: course.points.iter().copied().collect(),
-            violation_ratio: (self.objective.is_some() && course.whole > 0)
+            violation_ratio: (course.objective.is_some() && course.whole > 0)
                 .then(|| course.missed as f64 / course.whole as f64),
             requests: Requests { completed: course.requests, ..Requests::default() },
             own_rbc_share: rbc.own_share,
@@ -179,7 +194,7 @@ impl Source for Watched {
             status,
             elapsed_s: self.started.elapsed().as_secs_f64(),
             duration_s: None,
-            objective_ms: self.objective.map(|objective| objective.as_millis_f64()),
+            objective_ms: self.course().objective.map(|objective| objective.as_millis_f64()),
             takes_commands: true,
             health: None,
             stacks: vec![stack],
