@@ -1,6 +1,7 @@
 //! The controller as a whole, in virtual time, around a model of a cache.
 
 mod convergence;
+mod fleet;
 mod harness;
 mod holds;
 mod membership;
