@@ -59,6 +59,11 @@ impl Services {
         &self.refusals
     }
 
+    /// Deltas that were counted, of the services that are held now.
+    pub fn accepted(&self) -> u64 {
+        self.ask_all(|service, now| service.view(now).deltas).into_iter().sum()
+    }
+
     /// Counts the payload of a frame.
     ///
     /// # Errors

@@ -39,14 +39,14 @@ impl Reports {
     fn report(&mut self, now: Instant) {
         while (self.second + 1) * SECOND <= now.0 {
             self.second += 1;
-            if self.second % 300 == 0 {
+            if self.second.is_multiple_of(300) {
                 self.collectors[1] = collector();
             }
             for recorder in &mut self.senders {
                 let ids = BACKENDS.map(|backend| recorder.backend(&name(backend)));
                 for i in 0..200_u64 {
                     // Who blocks the slow ones does not follow who blocks the others.
-                    let slow = (self.second * 200 + i) % 50 == 0;
+                    let slow = (self.second * 200 + i).is_multiple_of(50);
                     let turn = (self.second * 200 + i) / 50 % 10;
                     let place = if slow {
                         [0, 0, 0, 0, 1, 1, 2, 2, 3, 4][turn as usize]
@@ -60,7 +60,7 @@ impl Reports {
                 let delta = recorder.take_delta(Nanos::from_millis(500));
                 let at = Instant(self.second * SECOND);
                 self.collectors[0].handle_delta(at, &delta).unwrap();
-                if self.second % 7 != 0 {
+                if !self.second.is_multiple_of(7) {
                     self.collectors[1].handle_delta(at, &delta).unwrap();
                 }
             }
