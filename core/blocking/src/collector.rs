@@ -80,12 +80,13 @@ impl Collector {
     /// When the configuration cannot work.
     pub fn new(config: CollectorConfig) -> Result<Self, ConfigError> {
         let reach = config.check()?;
+        let slot = reach.slot;
         Ok(Self {
             names: Names::new(),
             senders: Senders::new(config.senders_max),
             offers: config
                 .sender_times_max
-                .map(|times| Offers::new(times, config.slots_per_period)),
+                .map(|times| Offers::new(times, config.slots_per_period, slot)),
             named: BTreeMap::new(),
             window: Window::new(reach),
             statistics: Statistics::new(config.statistics_window),

@@ -8,18 +8,22 @@
 //! that all of them together weigh that much. The number of its reports is cut the same way by itself, because the window holds a number of reports.
 //! All of it follows from the deltas of the period, in whatever order they came. Fractions of 2^-16 requests are dropped.
 //!
-//! A period is over for good two slots after its end; what comes later is refused as late. The counters of backends are not cut: RBC does
+//! A period is over for good three seconds after its end, or two slots if they are longer; what comes later is refused as late. The counters of backends are not cut: RBC does
 //! not use them.
 
 use std::collections::BTreeMap;
+
+use robinhood_stats::Nanos;
 
 use crate::delta::{Delta, DeltaError};
 use crate::sparse::SparseCounts;
 use crate::weight::Weight;
 use crate::window::{Correction, Totals, Window};
 
-/// Slots after the end of a period in which its deltas are still taken.
-const GRACE_SLOTS: u64 = 2;
+/// Time after the end of a period in which its deltas are still taken: a sender may send only once a second, and be late.
+const GRACE: Nanos = Nanos::from_secs(3);
+/// The same in slots, at least.
+const GRACE_SLOTS_MIN: u64 = 2;
 /// Senders from which on there is a median that one of them alone cannot move.
 const SENDERS_MIN: usize = 3;
 /// Deltas of a sender in one period, times the slots of it.
@@ -36,6 +40,7 @@ const DELTA_WEIGHT_MAX: u64 = 1 << 44;
 pub(crate) struct Offers {
     times: u64,
     slots_per_period: u64,
+    grace_slots: u64,
     periods: BTreeMap<u64, Period>,
     /// Cells held.
     cells: usize,
@@ -88,10 +93,11 @@ impl Cut {
 }
 
 impl Offers {
-    pub(crate) const fn new(times: u32, slots_per_period: u32) -> Self {
+    pub(crate) fn new(times: u32, slots_per_period: u32, slot: Nanos) -> Self {
         Self {
-            times: times as u64,
-            slots_per_period: slots_per_period as u64,
+            times: u64::from(times),
+            slots_per_period: u64::from(slots_per_period),
+            grace_slots: GRACE.0.div_ceil(slot.0).max(GRACE_SLOTS_MIN),
             periods: BTreeMap::new(),
             cells: 0,
             cut: 0,
@@ -121,7 +127,7 @@ impl Offers {
     }
 
     fn is_over(&self, period: u64, now_slot: u64) -> bool {
-        (period + 1) * self.slots_per_period + GRACE_SLOTS <= now_slot
+        (period + 1) * self.slots_per_period + self.grace_slots <= now_slot
     }
 
     /// Where to note what an admitted delta of a sender adds to a slot.
@@ -146,7 +152,7 @@ impl Offers {
             }
         }
         while let Some(oldest) = self.periods.first_entry()
-            && (oldest.key() + 1) * self.slots_per_period + GRACE_SLOTS <= now_slot
+            && (oldest.key() + 1) * self.slots_per_period + self.grace_slots <= now_slot
         {
             let period = oldest.remove();
             self.cells -= period.senders.values().map(|offer| offer.cells).sum::<usize>();

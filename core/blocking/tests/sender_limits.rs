@@ -200,8 +200,12 @@ fn what_one_sender_can_do_is_bounded() {
         collector.handle_delta(now, &often.take_delta(Nanos::ZERO)) == Err(DeltaError::TooOften)
     });
     assert_eq!(refused.count(), 1_000 - 80);
-    // What comes when its period is over for good.
+    // What comes when its period is over for good, 3 s after its end at 55 s.
     let late = second(&mut sender(1), 10, 0, false);
-    let late = Delta { age: Nanos::from_secs(12), sequence: 99, ..late };
-    assert_eq!(collector.handle_delta(now, &late), Err(DeltaError::Late));
+    let [in_time, too_late] = [57_999_999_999, 58_000_000_000].map(Instant);
+    let mut other = self::collector(Some(3));
+    let at = Instant(54_500_000_000);
+    assert!(other.handle_delta(in_time, &Delta { age: in_time.since(at), ..late.clone() }).is_ok());
+    let again = Delta { age: too_late.since(at), sequence: 100, ..late };
+    assert_eq!(other.handle_delta(too_late, &again), Err(DeltaError::Late));
 }

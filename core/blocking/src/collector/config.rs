@@ -34,8 +34,8 @@ pub struct CollectorConfig {
     /// Senders, and starts of them, that are told apart within the window. Default 16,384.
     pub senders_max: usize,
     /// A sender counts for at most so many times the median sender, in each control period, from three senders on; and half of the
-    /// backends' names is the most that one sender brings in. For senders that are not all trusted. A delta is then late from two slots
-    /// after the end of its period. Default: no limit.
+    /// backends' names is the most that one sender brings in. For senders that are not all trusted. A delta is then late from 3 s
+    /// (at least two slots) after the end of its period. Default: no limit.
     pub sender_times_max: Option<u32>,
 }
 
