@@ -21,6 +21,7 @@ use crate::man::ManArgs;
 use crate::reproduce::ReproduceArgs;
 #[cfg(target_os = "linux")]
 use crate::run::{CheckArgs, RunArgs};
+use crate::simulate::{Sweep, Wanted};
 use crate::testbed::TestbedArgs;
 use crate::top::TopArgs;
 use crate::values::{self, Policies, Seeds};
@@ -144,7 +145,9 @@ Examples:
   robinhood simulate --workload b1-slow --policy all
   robinhood simulate --workload onerf --policy all --time-scale 10 --percentile 99.9
   robinhood simulate --trace requests.jsonl --rate 400/s --budget 64MiB --policy all
-  robinhood simulate --workload demo --seed 1..10 --json simulated.json --html simulated.html";
+  robinhood simulate --workload demo --seed 1..10 --json simulated.json --html simulated.html
+  robinhood simulate --policy shared,robinhood --sweep budget=50%,75%,100%,150% --html budgets.html
+  robinhood simulate --policy shared --find budget --as-good-as robinhood --seed 1..3";
 
 /// Flags of `robinhood simulate`.
 #[derive(Debug, Args)]
@@ -207,6 +210,18 @@ pub(crate) struct SimulateArgs {
     /// Share of the reports that are lost, 0 to 1
     #[arg(long, default_value_t = 0.0, value_name = "SHARE", value_parser = values::share)]
     pub(crate) report_loss: f64,
+    /// The same runs for several values of one parameter: budget=50%,100% of the cache; step=0.5%,1% of a limit a period; period=5s,10s; band=25%,50% of what lies above the percentile; window=30s,60s of RBC; percentile=99,99.9; depth=50%,150% of the losses of capacity
+    #[arg(long, value_name = "PARAMETER=A,B,..", conflicts_with = "csv")]
+    pub(crate) sweep: Option<Sweep>,
+    /// How much the policies of --policy need to violate the objective as seldom as another with the cache as it is
+    #[arg(long, value_name = "WHAT", requires = "as_good_as", conflicts_with_all = ["csv", "sweep"], value_enum)]
+    pub(crate) find: Option<Wanted>,
+    /// The policy that sets the mark for --find
+    #[arg(long, value_name = "POLICY", requires = "find")]
+    pub(crate) as_good_as: Option<PolicyKind>,
+    /// The most that --find tries, in percent of the cache as it is
+    #[arg(long, value_name = "PERCENT", default_value_t = 400, requires = "find", value_parser = clap::value_parser!(u32).range(15..=10_000))]
+    pub(crate) up_to: u32,
     /// Runs at once; the results do not depend on it [default: as many as there are cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroU16>,

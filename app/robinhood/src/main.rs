@@ -18,6 +18,7 @@ mod reproduce;
 #[cfg(target_os = "linux")]
 mod run;
 mod screen;
+mod search;
 mod simulate;
 mod svg;
 mod table;

@@ -309,3 +309,56 @@ fn ctrl_c_keeps_what_is_done_and_says_what_is_missing() {
     assert!(count("runs") > 0 && count("runs") + count("missing") == 3_000);
     assert_eq!(document["missing"].as_array().unwrap().last().unwrap()["seed"], 1_000);
 }
+
+#[test]
+fn a_sweep_runs_every_value_and_the_page_names_its_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, html] = ["s.json", "s.html"].map(|name| folder.path().join(name));
+    let what = ["--workload", "demo", "--policy", "shared,static", "--duration", "20s"];
+    let sweep = ["--sweep", "budget=25%,100%", "--slo", "80ms", "--seed", "1..2"];
+    let files = ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()];
+    let table = stdout(&simulate(&[&what[..], &sweep, &files].concat()));
+    assert!(table.lines().any(|line| line.starts_with("25%")), "{table}");
+    let document = read_json(&json);
+    assert_eq!(
+        (&document["schema"], &document["complete"]),
+        (&"robinhood.simulate-sweep/1".into(), &true.into())
+    );
+    let values = document["values"].as_array().unwrap();
+    let ratio =
+        |value: &Value| value["policies"]["shared"]["slo_violation_ratio"].as_f64().unwrap();
+    assert!(ratio(&values[0]) > ratio(&values[1]), "a quarter of the cache is worse");
+    assert_eq!(values[1]["slo_violation_ratio_by_seed"]["static"].as_array().unwrap().len(), 2);
+    assert!(std::fs::read_to_string(html).unwrap().contains("Violations by budget"));
+    let found = folder.path().join("f.json");
+    let what = ["--workload", "demo", "--policy", "shared", "--duration", "15s", "--slo", "80ms"];
+    let find = ["--find", "budget", "--as-good-as", "equal", "--up-to", "25"];
+    let text =
+        stdout(&simulate(&[&what[..], &find, &["--json", found.to_str().unwrap()]].concat()));
+    assert!(text.contains("over 25 %") && text.contains("are not enough"), "{text}");
+    let found = read_json(&found);
+    assert!(found["found"][0]["needed_percent"].is_null());
+    assert_eq!(found["found"][0]["tried"].as_array().unwrap().len(), 1, "the most is tried first");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulate.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut keys = Vec::new();
+    let maps = ["policies", "slo_violation_ratio_by_seed"];
+    [&document, &found].into_iter().for_each(|document| collect_keys(document, &maps, &mut keys));
+    let unnamed = keys.iter().find(|key| !page.contains(&format!("`{key}`")));
+    assert_eq!(unnamed, None);
+}
+
+#[test]
+fn sweeps_and_searches_that_make_no_sense_are_refused() {
+    for (arguments, code, part) in [
+        (&["--sweep", "size=1"][..], 2, "there are budget, step"),
+        (&["--sweep", "step=50%"], 78, "step"),
+        (&["--workload", "demo", "--sweep", "budget=50%"], 2, "say --slo"),
+        (&["--find", "budget"], 2, "--as-good-as"),
+        (&["--up-to", "200"], 2, "--find"),
+    ] {
+        let (found, message) = refused(&[&["simulate"], arguments].concat());
+        assert_eq!(found, code, "{arguments:?}: {message}");
+        assert!(message.contains(part), "{message}");
+    }
+}

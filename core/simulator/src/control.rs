@@ -3,7 +3,7 @@
 //! Place in the flow: takes what the servers report each slot, and once a period lets every controller move the limits of its cache. The same
 //! state machines as in live runs, driven by virtual time. Shrinks are carried out at once, so that a grow of the same period finds its bytes free.
 
-use robinhood_blocking::{Band, Collector, CollectorConfig, Snapshot};
+use robinhood_blocking::{Collector, CollectorConfig, Snapshot};
 use robinhood_cache::{PartitionId, Sharing};
 use robinhood_controller::{
     Allocation, Controller, ControllerConfig, Mode, PartitionUsage, PolicyKind, Sight,
@@ -71,6 +71,7 @@ impl Control {
             let mut config = ControllerConfig::new(budget).scaled(options.time_scale);
             config.period = period;
             config.mode = Mode::Active;
+            config.step = options.step;
             controllers.push(Controller::new(config, policy, start.clone(), Instant::ZERO)?);
         }
         Ok(Self {
@@ -159,12 +160,17 @@ impl Control {
 
 /// How all servers of a workload are collected.
 fn collector_config(workload: &Workload, options: &Options) -> CollectorConfig {
+    let defaults = CollectorConfig::default();
+    let periods = options.window_periods();
     let config = CollectorConfig {
         period: options.period,
         slots_per_period: Options::SLOTS_PER_PERIOD,
-        bands: vec![Band::around_percentile(options.percentile)],
+        bands: vec![options.tail_band()],
         senders_max: usize::from(workload.servers),
-        ..CollectorConfig::default()
+        periods_min: periods,
+        periods_max: defaults.periods_max.max(periods),
+        statistics_window: options.window,
+        ..defaults
     };
     config.scaled_down(options.time_scale)
 }

@@ -1,5 +1,6 @@
 //! What a run is made of besides its workload.
 
+use robinhood_blocking::Band;
 use robinhood_stats::{Bytes, Nanos};
 use robinhood_workload::Workload;
 
@@ -20,6 +21,12 @@ pub struct Options {
     /// The percentile that the objective and the tail band of the policies go by, from 50 to 99.99. Default 99. The band reaches by half of what
     /// lies above it to both sides.
     pub percentile: f64,
+    /// How far the tail band reaches to both sides of the percentile, as a share of what lies above it: above 0, up to 1. Default 0.5.
+    pub band: f64,
+    /// The share of its limit that a partition pays in a control period at most, 0.001 to 0.1. Default 0.01.
+    pub step: f64,
+    /// Time that RBC and the backends' counters look back at least, at time scale 1: 1 to 720 control periods. Default 60 s.
+    pub window: Nanos,
     /// The objective: a percentile above it violates. Default 150 ms.
     pub objective: Nanos,
     /// A P90 above this violates the second objective. Default 50 ms.
@@ -48,6 +55,9 @@ impl Default for Options {
             slo_window: Nanos::from_secs(60),
             slo_step: Nanos::from_secs(5),
             percentile: 99.0,
+            band: 0.5,
+            step: 0.01,
+            window: Nanos::from_secs(60),
             objective: Nanos::from_millis(150),
             p90_objective: Nanos::from_millis(50),
             p50_objective: Nanos::from_millis(20),
@@ -65,6 +75,8 @@ impl Options {
     const REPORT_DELAY_PERIODS_MAX: u64 = 100;
     /// Beyond it a window of a minute holds too few requests to tell.
     const PERCENTILE_MAX: f64 = 99.99;
+    /// An hour at a period of 5 s.
+    const WINDOW_PERIODS_MAX: u32 = 720;
     /// Slots of the blocking statistics in a control period.
     pub(crate) const SLOTS_PER_PERIOD: u32 = 5;
 
@@ -75,6 +87,23 @@ impl Options {
     /// Time between two deltas of an application server.
     pub(crate) fn slot(&self) -> Nanos {
         Nanos(self.scaled(self.period).0 / u64::from(Self::SLOTS_PER_PERIOD))
+    }
+
+    /// Whole control periods that RBC looks back at least.
+    pub(crate) const fn window_periods(&self) -> u32 {
+        (self.window.0 / self.period.0) as u32
+    }
+
+    /// The tail band.
+    pub(crate) fn tail_band(&self) -> Band {
+        let whole = Band::around_percentile(self.percentile);
+        let middle = self.percentile / 100.0;
+        // Half is the default, which must be the same to the last bit.
+        if self.band == 0.5 {
+            return whole;
+        }
+        let reach = (1.0 - middle) * self.band;
+        Band { low: middle - reach, high: (middle + reach).min(1.0), ..whole }
     }
 
     /// Limits of the partitions at the start, in the order of backends.
@@ -105,6 +134,16 @@ impl Options {
         if !(50.0..=Self::PERCENTILE_MAX).contains(&self.percentile) {
             let found = self.percentile.to_string();
             return error("percentile", found, "a number from 50 to 99.99");
+        }
+        if !(self.band > 0.0 && self.band <= 1.0) {
+            return error("band", self.band.to_string(), "a number above 0 and up to 1");
+        }
+        if !(0.001..=0.1).contains(&self.step) {
+            return error("step", self.step.to_string(), "a number from 0.001 to 0.1");
+        }
+        let periods = self.window.0 / self.period.0.max(1);
+        if !(1..=u64::from(Self::WINDOW_PERIODS_MAX)).contains(&periods) {
+            return error("window", self.window.to_string(), "from 1 to 720 control periods");
         }
         let (window, step) = (self.scaled(self.slo_window), self.scaled(self.slo_step));
         if step == Nanos::ZERO || step > window || window.0 / step.0 > 10_000 {

@@ -254,6 +254,11 @@ fn options_that_cannot_work_are_refused() {
         Options { slo_step: Nanos::from_secs(61), ..Options::default() },
         Options { report_delay: Nanos::from_secs(501), ..Options::default() },
         Options { report_loss: 1.1, ..Options::default() },
+        Options { band: 0.0, ..Options::default() },
+        Options { band: 1.1, ..Options::default() },
+        Options { window: Nanos::from_secs(4), ..Options::default() },
+        Options { window: Nanos::from_secs(3_605), ..Options::default() },
+        Options { step: 0.2, ..Options::default() },
         Options { report_loss: f64::NAN, ..Options::default() },
     ] {
         assert!(Simulation::new(&small(), PolicyKind::Shared, 1, options).is_err());

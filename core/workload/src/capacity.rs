@@ -53,7 +53,16 @@ impl Default for Capacity {
     }
 }
 
+/// A capacity with its loss multiplied.
+fn deepened(capacity: f64, depth: f64) -> f64 {
+    assert!(depth >= 0.0 && depth.is_finite(), "{depth} is no depth");
+    (1.0 - (1.0 - capacity) * depth).max(CapacityPath::CAPACITY_MIN)
+}
+
 impl CapacityPath {
+    /// The least that [`Self::deepened`] leaves.
+    pub const CAPACITY_MIN: f64 = 0.01;
+
     /// A path through these points.
     ///
     /// # Panics
@@ -106,6 +115,17 @@ impl CapacityPath {
         self.points.iter().map(|&(_, capacity)| capacity).fold(1.0, f64::max)
     }
 
+    /// The path with all losses of capacity multiplied by `depth`: what it has at 0.6 it has at 0.4 with a depth of 1.5. No point falls below
+    /// [`Self::CAPACITY_MIN`].
+    ///
+    /// # Panics
+    /// When `depth` is not a number from 0 up.
+    #[must_use]
+    pub fn deepened(&self, depth: f64) -> Self {
+        let point = |&(at, capacity): &(Instant, f64)| (at, deepened(capacity, depth));
+        Self { points: self.points.iter().map(point).collect() }
+    }
+
     /// The path with all times divided by `factor`.
     ///
     /// # Panics
@@ -142,6 +162,20 @@ impl Capacity {
             Self::Path(path) => path.clone(),
             &Self::RandomWalk { lowest, every, steps } => {
                 random_walk(draws, backend, measured, lowest, every, steps)
+            }
+        }
+    }
+
+    /// The same with all losses multiplied, as by [`CapacityPath::deepened`].
+    ///
+    /// # Panics
+    /// When `depth` is not a number from 0 up.
+    #[must_use]
+    pub fn deepened(&self, depth: f64) -> Self {
+        match self {
+            Self::Path(path) => Self::Path(path.deepened(depth)),
+            &Self::RandomWalk { lowest, every, steps } => {
+                Self::RandomWalk { lowest: deepened(lowest, depth), every, steps }
             }
         }
     }
@@ -221,6 +255,18 @@ mod tests {
         assert!(values.iter().all(|v| (0.6 - 1e-12..=1.0).contains(v)));
         assert!(values.windows(2).all(|w| (w[0] - w[1]).abs() < 0.4 / 12.0 + 1e-9));
         assert!(values.iter().any(|&v| v < 0.8), "the walk moved");
+    }
+
+    #[test]
+    fn a_deeper_path_loses_so_many_times_as_much_and_never_all() {
+        let path = CapacityPath::dip(0.5, second(10), second(20), second(30), second(50));
+        let lowest = |depth| path.deepened(depth).lowest();
+        for (depth, expected) in [(0.0, 1.0), (0.5, 0.75), (1.0, 0.5), (1.5, 0.25), (9.0, 0.01)] {
+            assert!((lowest(depth) - expected).abs() < 1e-12, "{depth}");
+        }
+        let walk = Capacity::RandomWalk { lowest: 0.6, every: Nanos::from_secs(20), steps: 12 };
+        let Capacity::RandomWalk { lowest, .. } = walk.deepened(2.0) else { unreachable!() };
+        assert!((lowest - 0.2).abs() < 1e-12);
     }
 
     #[test]

@@ -141,6 +141,16 @@ impl Workload {
         self.backends.iter().map(|backend| &backend.name)
     }
 
+    /// The same workload with all losses of capacity multiplied by `depth`.
+    ///
+    /// # Panics
+    /// When `depth` is not a number from 0 up.
+    #[must_use]
+    pub fn deepened(mut self, depth: f64) -> Self {
+        self.capacities = self.capacities.iter().map(|c| c.deepened(depth)).collect();
+        self
+    }
+
     /// The same workload in less time: run length and capacity paths divided by `factor`, traffic unchanged.
     ///
     /// # Panics

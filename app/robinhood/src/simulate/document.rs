@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::figures::{Figures, of_policy};
 use super::plan::{Objective, Plan};
+use super::sweep::Point;
 use super::warnings::Warning;
 use super::{Job, Run};
 
@@ -77,9 +78,9 @@ pub(super) struct Timing {
 
 impl Timing {
     /// `wall_seconds` for all runs; the rate is per core: queries over the sum of the runs' own times.
-    pub(super) fn new(wall_seconds: f64, runs: &[Run]) -> Self {
-        let queries: u64 = runs.iter().map(|run| run.outcome.queries).sum();
-        let busy: f64 = runs.iter().map(|run| run.wall_seconds).sum();
+    pub(super) fn new<'r>(wall_seconds: f64, runs: impl Iterator<Item = &'r Run> + Clone) -> Self {
+        let queries: u64 = runs.clone().map(|run| run.outcome.queries).sum();
+        let busy: f64 = runs.map(|run| run.wall_seconds).sum();
         Self { wall_seconds, queries_per_second: queries as f64 / busy }
     }
 }
@@ -159,6 +160,72 @@ impl<'a> RunDocument<'a> {
             objective_ms: run.objective.map(Nanos::as_millis_f64),
             figures: Figures::medians(&[run]),
             backends: run.outcome.backends.iter().enumerate().map(backend).collect(),
+        }
+    }
+}
+
+/// The document of a sweep.
+#[derive(Serialize)]
+pub(super) struct SweepDocument<'a> {
+    schema: &'static str,
+    workload: &'a str,
+    seeds: &'a [u64],
+    scale: String,
+    parameter: &'static str,
+    complete: bool,
+    values: Vec<ValueDocument<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timing: Option<Timing>,
+}
+
+#[derive(Serialize)]
+struct ValueDocument<'a> {
+    value: &'a str,
+    number: f64,
+    cache_bytes_per_server: u64,
+    policies: BTreeMap<&'static str, Figures>,
+    slo_violation_ratio_by_seed: BTreeMap<&'static str, Vec<f64>>,
+}
+
+impl<'a> SweepDocument<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        parameter: &'static str,
+        points: &'a [Point],
+        complete: bool,
+        timing: Option<Timing>,
+    ) -> Self {
+        Self {
+            schema: "robinhood.simulate-sweep/1",
+            workload: &plan.workload.name,
+            seeds: &plan.seeds,
+            scale: plan.scale.to_string(),
+            parameter,
+            complete,
+            values: points.iter().map(ValueDocument::new).collect(),
+            timing,
+        }
+    }
+}
+
+impl<'a> ValueDocument<'a> {
+    fn new(point: &'a Point) -> Self {
+        let policies = || point.plan.policies.iter().copied();
+        let runs = |policy| of_policy(&point.runs, policy);
+        let medians = |policy: PolicyKind| {
+            let runs = runs(policy);
+            (!runs.is_empty()).then(|| (policy.as_str(), Figures::medians(&runs)))
+        };
+        let by_seed = |policy: PolicyKind| {
+            let ratios = runs(policy).iter().map(|run| run.outcome.slo_violation_ratio).collect();
+            (policy.as_str(), ratios)
+        };
+        Self {
+            value: &point.value,
+            number: point.number,
+            cache_bytes_per_server: point.plan.workload.cache_per_server.0,
+            policies: policies().filter_map(medians).collect(),
+            slo_violation_ratio_by_seed: policies().map(by_seed).collect(),
         }
     }
 }

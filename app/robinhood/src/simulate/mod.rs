@@ -5,9 +5,11 @@ mod check;
 mod csv;
 mod document;
 mod figures;
+mod find;
 mod html;
 mod plan;
 mod pool;
+mod sweep;
 mod tables;
 mod trace;
 mod warnings;
@@ -24,7 +26,9 @@ use crate::cli::SimulateArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
+pub(crate) use find::Wanted;
 use plan::{DEMO_OBJECTIVE_FACTOR, Objective, Plan};
+pub(crate) use sweep::Sweep;
 pub(crate) use tables::seed_list;
 
 /// Growth of load is looked at in windows of so many seconds at time scale 1.
@@ -66,17 +70,15 @@ impl Failed {
 pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     output::check_files(&[("--json", &args.json), ("--csv", &args.csv), ("--html", &args.html)])?;
     let plan = Plan::new(args)?;
+    if let Some(sweep) = &args.sweep {
+        return sweep::run(args, &plan, sweep);
+    }
+    if args.find.is_some() {
+        return find::run(args, &plan);
+    }
     check::check(&plan).map_err(Failure::configuration)?;
     let stop = interrupt::stop_flag()?;
-    eprintln!(
-        "workload {}, {} application servers, {} cache each, seed {}",
-        plan.workload.name,
-        plan.workload.servers,
-        plan.workload.cache_per_server,
-        tables::seed_list(&plan.seeds)
-    );
-    let notes = plan.trace.iter().flat_map(|trace| trace.notes(&plan.workload));
-    notes.for_each(|note| eprintln!("{note}"));
+    introduce(&plan);
     let started = Instant::now();
     let (mut runs, failed) = execute(&plan, stop)?;
     hold_against_objective(&mut runs, plan.objective);
@@ -84,7 +86,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let warnings = warnings::of(&plan, &runs);
     let is_made = |&(seed, policy): &Job| runs.iter().any(|r| (r.seed, r.policy) == (seed, policy));
     let missing: Vec<Job> = plan.jobs().into_iter().filter(|job| !is_made(job)).collect();
-    let timing = document::Timing::new(started.elapsed().as_secs_f64(), &runs);
+    let timing = document::Timing::new(started.elapsed().as_secs_f64(), runs.iter());
     eprintln!("{timing}");
     let timing = (!args.no_timing).then_some(timing);
     let document = document::Document::new(&plan, &runs, &missing, &warnings, timing);
@@ -99,6 +101,19 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     }
     output::say(&format!("{}{}", tables::of(&plan, &runs), warnings::lines(&warnings)));
     conclude(&runs, &missing, failed.first())
+}
+
+/// Says on standard error what is run.
+fn introduce(plan: &Plan) {
+    eprintln!(
+        "workload {}, {} application servers, {} cache each, seed {}",
+        plan.workload.name,
+        plan.workload.servers,
+        plan.workload.cache_per_server,
+        tables::seed_list(&plan.seeds)
+    );
+    let notes = plan.trace.iter().flat_map(|trace| trace.notes(&plan.workload));
+    notes.for_each(|note| eprintln!("{note}"));
 }
 
 /// Says why a run could not be made, what an interrupted command lacks, or why a trace broke off.
@@ -140,10 +155,8 @@ fn names(jobs: &[Job]) -> String {
 
 /// All runs, two or more at a time, and those that could not be made; those that were not begun when the user stopped are missing.
 fn execute(plan: &Plan, stop: &'static AtomicBool) -> Result<(Vec<Run>, Vec<Failed>), Failure> {
-    let (mut runs, failed) = pool::run(plan, &plan.jobs(), stop, std::io::stderr().is_terminal());
-    // As typed: seed by seed, and of each seed its policies.
-    let jobs = plan.jobs();
-    runs.sort_by_key(|run| jobs.iter().position(|&job| job == (run.seed, run.policy)));
+    let results = pool::run(std::slice::from_ref(plan), stop, std::io::stderr().is_terminal());
+    let (runs, failed) = results.into_iter().next().expect("one result for the one plan");
     match failed.first() {
         Some(failed) if runs.is_empty() => Err(failed.failure("")),
         None if runs.is_empty() => Err(Failure::failed("interrupted before the first result")),

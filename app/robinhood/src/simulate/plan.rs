@@ -1,5 +1,7 @@
 //! What one command simulates: workload, policies, seeds, options and objective, out of what was typed.
 
+use std::sync::Arc;
+
 use robinhood_controller::PolicyKind;
 use robinhood_simulator::{Options, Simulation, SimulationError, SourceError};
 use robinhood_stats::Nanos;
@@ -33,11 +35,12 @@ pub(super) enum Objective {
     CalmShared,
 }
 
-/// All runs of one command.
+/// All runs of one command, or of one value of a sweep.
+#[derive(Clone)]
 pub(super) struct Plan {
     pub(super) workload: Workload,
     /// Where requests come from if they are not generated.
-    pub(super) trace: Option<Trace>,
+    pub(super) trace: Option<Arc<Trace>>,
     /// Where `static` learns its limits.
     pub(super) training: Workload,
     pub(super) policies: Vec<PolicyKind>,
@@ -77,7 +80,7 @@ impl Plan {
         }
         Ok(Self {
             workload,
-            trace,
+            trace: trace.map(Arc::new),
             training,
             policies,
             seeds: args.seed.0.clone(),

@@ -9,6 +9,8 @@ pub(crate) enum Across {
     Quantiles(f64),
     /// From zero to so many percent.
     Percent(f64),
+    /// Values of something with a unit, which stands behind each with the space that it needs.
+    Values { from: f64, to: f64, unit: &'static str },
 }
 
 /// How values rise.
@@ -93,6 +95,7 @@ impl Across {
             Self::Seconds(longest) => value / longest.max(1e-9),
             Self::Quantiles(last) => nines(value) / nines(last).max(1e-9),
             Self::Percent(last) => value / last.max(1e-9),
+            Self::Values { from, to, .. } => (value - from) / (to - from).max(1e-9),
         };
         share.clamp(0.0, 1.0)
     }
@@ -117,11 +120,13 @@ impl Across {
                 .filter(|&(quantile, _)| quantile <= last)
                 .map(|(quantile, name)| (quantile, name.to_owned()))
                 .collect(),
-            Self::Percent(last) => {
-                let step = round_step(last / about.min(8.0));
-                (0..=(last * 1.001 / step) as u32)
-                    .map(|count| f64::from(count) * step)
-                    .map(|value| (value, format!("{} %", grouped(value))))
+            Self::Percent(last) => Self::Values { from: 0.0, to: last, unit: " %" }.marks(about),
+            Self::Values { from, to, unit } => {
+                let step = round_step((to - from) / about.min(8.0));
+                let first = (from / step - 1e-6).ceil();
+                (0..=((to - first * step) / step + 1e-6).max(0.0) as u32)
+                    .map(|count| (first + f64::from(count)) * step)
+                    .map(|value| (value, format!("{}{unit}", grouped(value))))
                     .collect()
             }
         }
@@ -197,6 +202,12 @@ mod tests {
         assert!((axis.share(12.5) - 0.25).abs() < 1e-9);
         let names: Vec<String> = axis.marks(8.0).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["0 %", "10 %", "20 %", "30 %", "40 %", "50 %"]);
+        let axis = Across::Values { from: 25.0, to: 150.0, unit: " s" };
+        assert!((axis.share(50.0) - 0.2).abs() < 1e-9);
+        let names: Vec<String> = axis.marks(5.0).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, ["50 s", "100 s", "150 s"]);
+        let one = Across::Values { from: 5.0, to: 5.0, unit: "" };
+        assert_eq!((one.share(5.0), one.marks(5.0).len()), (0.0, 1));
     }
 
     #[test]

@@ -109,6 +109,23 @@ fn another_percentile_moves_the_objective_and_the_band_of_the_policy() {
 }
 
 #[test]
+fn band_step_and_window_change_what_the_policy_does() {
+    let default = run(PolicyKind::Robinhood, 1);
+    let changed = [
+        Options { band: 0.25, ..Options::default() },
+        Options { band: 1.0, ..Options::default() },
+        Options { step: 0.03, ..Options::default() },
+        Options { window: Nanos::from_secs(120), ..Options::default() },
+    ];
+    for options in changed {
+        let outcome = with(PolicyKind::Robinhood, options.clone());
+        assert_ne!(outcome.series.control, default.series.control, "{options:?}");
+    }
+    let fast = with(PolicyKind::Equal, Options { step: 0.03, ..Options::default() });
+    assert_eq!(fast.requests, default.requests, "the requests are the same");
+}
+
+#[test]
 fn the_dominant_share_has_its_maximum_in_the_series() {
     let outcome = run(PolicyKind::Shared, 1);
     let shares = outcome.series.control.iter().flat_map(|point| point.rbc_share.iter().copied());
