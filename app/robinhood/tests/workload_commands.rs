@@ -300,3 +300,44 @@ fn ctrl_c_leaves_a_valid_trace_with_what_was_done() {
         assert_eq!(folder.names(), ["figures.json", name]);
     }
 }
+
+/// The largest difference of hit ratios that `fit` says, in points.
+fn points_of(text: &str) -> f64 {
+    let line = text.lines().find(|line| line.contains("differ by at most")).unwrap();
+    line.split("at most ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_fitted_workload_runs_and_its_requests_are_like_those_of_the_trace() {
+    let folder = Folder::new();
+    let (trace, fitted) = (folder.path("demo.rht"), folder.path("fitted.toml"));
+    done(&["generate", "demo", "--requests", "30000", "--output", &trace]);
+    let text = done(&["fit", &trace, "--workload", "demo", "--output", &fitted]);
+    assert!(points_of(&text) <= 2.0, "{text}");
+    assert!(text.lines().any(|line| line.contains("zipf ")), "{text}");
+    let shown = done(&["inspect", &fitted]);
+    assert!(shown.contains("fanout"), "{shown}");
+    let (code, message) = refused(&["fit", "/dev/null", "--output", &fitted]);
+    assert_eq!(code, 2, "{message}");
+    assert!(message.contains("read twice"), "{message}");
+    let empty = folder.write("empty.jsonl", b"{\"t\": 0, \"d\": []}\n");
+    let (code, message) = refused(&["fit", &empty, "--output", &folder.path("no.toml")]);
+    assert!(code == 1 && message.contains("no query"), "{code} {message}");
+    assert!(!Path::new(&folder.path("no.toml")).exists());
+}
+
+#[test]
+fn the_trace_of_the_papers_authors_is_fitted_within_two_points() {
+    let data = std::env::var("ROBINHOOD_REFERENCE_DATA").map_or_else(
+        |_| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let trace = data.join("robinhood-artifact/trace.json");
+    if !trace.exists() {
+        eprintln!("skipped: {} is not there (ROBINHOOD_REFERENCE_DATA)", trace.display());
+        return;
+    }
+    let folder = Folder::new();
+    let text = done(&["fit", trace.to_str().unwrap(), "--output", &folder.path("fitted.toml")]);
+    assert!(points_of(&text) <= 2.0, "{text}");
+}

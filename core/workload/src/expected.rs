@@ -60,7 +60,7 @@ impl Workload {
 }
 
 /// Mean of a geometric number from 1 up with this mean, when all above `max` are `max`: the sum of the chances to reach each number up to it.
-fn bounded_mean(mean: f64, max: u32) -> f64 {
+pub(crate) fn bounded_mean(mean: f64, max: u32) -> f64 {
     mean * (1.0 - libm::pow(1.0 - 1.0 / mean, f64::from(max)))
 }
 

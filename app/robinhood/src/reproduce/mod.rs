@@ -12,6 +12,7 @@ mod measure;
 mod page;
 mod pictures;
 mod runs;
+mod space;
 mod state;
 mod table1;
 
@@ -51,6 +52,9 @@ pub(crate) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
             args.state.display()
         );
         runner.obtain(&jobs, &mut records)?;
+        if plan.parts.contains(&args::Part::Space) {
+            space::search(&runner, &mut records)?;
+        }
     }
     let structure = Structure::draw(plan.seeds[0]);
     let source = Source { plan: &plan, records: &records, structure: &structure };

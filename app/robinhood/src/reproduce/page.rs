@@ -5,9 +5,9 @@ use robinhood_controller::PolicyKind;
 use super::args::Part;
 use super::check::{Check, TOLERANCE};
 use super::document::Document;
-use super::experiments::{Experiment, Plan};
+use super::experiments::{Experiment, Plan, WITH_CURVES};
 use super::measure::{Measure, Source};
-use super::pictures;
+use super::{pictures, space};
 use crate::failure::Failure;
 use crate::html::{self, Page, pair};
 use crate::simulate::seed_list;
@@ -89,6 +89,10 @@ fn summary(plan: &Plan, checks: &[Check]) -> String {
         ("fair", "FAIR++"),
         ("lama", "LAMA++"),
         ("equal", "not in the paper: the same bytes for everybody"),
+        (
+            "lama-curves",
+            "not in the paper: LAMA's own search, by miss-ratio curves, with P99s of misses",
+        ),
     ];
     let names: String = names.iter().map(|(ours, paper)| pair(ours, paper)).collect();
     format!(
@@ -104,6 +108,9 @@ fn section(part: Part, source: &Source<'_>, checks: &[Check]) -> String {
     let mut content = pictures::of(part, source);
     for &experiment in ordered(part) {
         content += &violations(source, experiment);
+    }
+    if part == Part::Space {
+        content += &space::table(source).html("Cache that fixed limits need to violate the objective as seldom as robinhood, each limit in proportion to the highest that robinhood had in the same run; in percent of the cache, in steps of 5 %");
     }
     if part == Part::Table1 {
         content += &table1(&own);
@@ -135,6 +142,11 @@ pub(super) fn table(checks: &[Check]) -> Table {
     table
 }
 
+/// Without the marks that set names apart where all is one font.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
+}
+
 /// The checks as a table of the page.
 fn rows(checks: &[&Check]) -> String {
     let row = |check: &&Check| {
@@ -146,7 +158,7 @@ fn rows(checks: &[&Check]) -> String {
             check.ours_text(),
             check.verdict().to_owned(),
         ];
-        html::row(check.verdict(), &claim.what, &cells)
+        html::row(check.verdict(), &plain(&claim.what), &cells)
     };
     let rows: String = checks.iter().map(row).collect();
     let headings = ["in", "paper", "agrees if", "ours", "verdict"];
@@ -185,7 +197,8 @@ fn reasons(checks: &[&Check]) -> String {
         return String::new();
     }
     let line = |(reason, which): &(&str, Vec<&str>)| {
-        format!("<li><b>{}</b>: {}.</li>\n", escape(&which.join("; ")), escape(reason))
+        let which = escape(&plain(&which.join("; ")));
+        format!("<li><b>{which}</b>: {}.</li>\n", escape(&plain(reason)))
     };
     let lines: String = groups.iter().map(line).collect();
     format!("<p>Likely reasons where they differ:</p>\n<ul>\n{lines}</ul>\n")
@@ -201,7 +214,7 @@ fn violations(source: &Source<'_>, experiment: Experiment) -> String {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
-    let policies = PolicyKind::COMPARISON.iter();
+    let policies = WITH_CURVES.iter();
     let mut rows: Vec<(PolicyKind, Vec<f64>, f64)> = policies
         .map(|&policy| (policy, read(policy, Measure::Violations), read(policy, Measure::WorstP99)))
         .filter(|(_, violations, _)| !violations.is_empty())

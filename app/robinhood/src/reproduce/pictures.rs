@@ -6,11 +6,13 @@ use robinhood_workload::{Capacity, Workload};
 
 use super::args::Part;
 use super::experiments::Experiment;
-use super::measure::{MOMENTS_S, SPIKING, Source};
+use super::measure::{MOMENTS_S, SPIKES_S, SPIKING, Source};
 use crate::html::course::{Moment, Pictures, order};
 use crate::html::{captioned, figure};
 use crate::svg::{Across, Bar, Bars, Chart, Curve, Group, Span, Upright};
 
+/// Higher latencies are drawn here: queries time out after 10 s, and what is below 150 ms would be a line at the bottom.
+const SHOWN_MAX_MS: f64 = 600.0;
 /// Points of a curve.
 const POINTS_MAX: usize = 240;
 /// The paper's systems that were in production, and those from research; each beside `robinhood`.
@@ -65,11 +67,15 @@ fn id(part: Part, letter: &str, more: &str) -> String {
 fn tails(source: &Source<'_>, part: Part, letter: &str, experiment: Experiment) -> String {
     let workload = source.plan.workload(experiment);
     let seconds = workload.length.measured.as_secs_f64();
-    let groups = [("production", PRODUCTION), ("research", RESEARCH)];
-    let charts = groups.map(|(group, policies)| {
+    let groups = [
+        ("production", "the paper's production systems, and an equal split", PRODUCTION),
+        ("research", "the paper's research systems", RESEARCH),
+    ];
+    let charts = groups.map(|(name, group, policies)| {
         let curves = policies.iter().filter_map(|&policy| {
             let outcome = first(source, experiment, policy)?;
-            let points = worst(&outcome.series.latency);
+            let mut points = worst(&outcome.series.latency);
+            points.iter_mut().for_each(|point| point.1 = point.1.min(SHOWN_MAX_MS));
             Some(Curve { name: policy.as_str(), points })
         });
         let curves: Vec<Curve<'_>> = curves.collect();
@@ -82,16 +88,16 @@ fn tails(source: &Source<'_>, part: Part, letter: &str, experiment: Experiment) 
         let chart = Chart {
             title: &title,
             subtitle: format!(
-                "robinhood beside the paper's {group} systems; of each stretch of the picture the highest P99 over a minute."
+                "robinhood beside {group}; of each stretch of the picture the highest P99 over a minute. What is above {SHOWN_MAX_MS:.0} ms is drawn there."
             ),
             y_label: "milliseconds",
             across: Across::Seconds(seconds),
-            upright: Upright::Logarithmic,
+            upright: Upright::Linear,
             rule: Some((objective_ms, format!("objective {objective_ms:.0} ms"))),
             spans: dips(&workload),
             curves,
         };
-        figure(&id(part, letter, group), &chart)
+        figure(&id(part, letter, name), &chart)
     });
     charts.concat()
 }
@@ -175,7 +181,8 @@ fn objectives(
         let last = sorted.len().div_ceil(100) * VIOLATIONS_MAX as usize;
         let every = (last / POINTS_MAX).max(1);
         let places = (0..last.min(sorted.len())).step_by(every);
-        let points = places.map(|place| (percent(place), sorted[place])).collect();
+        let points =
+            places.map(|place| (percent(place), sorted[place].min(SHOWN_MAX_MS))).collect();
         Some(Curve { name: policy.as_str(), points })
     });
     let curves: Vec<Curve<'_>> = curves.collect();
@@ -187,14 +194,13 @@ fn objectives(
         "b" => Some((50.0, "50 ms".to_owned())),
         _ => None,
     };
-    let values = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
     let chart = Chart {
         title: &format!("Figure 8{letter}: objective for the {name} by how often it is missed"),
         subtitle: "Lower is better: the objective that is missed in so much of the time."
             .to_owned(),
         y_label: "milliseconds",
         across: Across::Percent(VIOLATIONS_MAX),
-        upright: Upright::suiting(values()),
+        upright: Upright::Linear,
         rule,
         spans: Vec::new(),
         curves,
@@ -213,15 +219,18 @@ fn blockers(source: &Source<'_>) -> String {
         shares.push((rbc.iter().sum::<f64>() - shares.iter().sum::<f64>()).max(0.0));
         Some(Bar { name: policy.to_string(), shares })
     };
-    let group = |at_s: f64| Group {
-        heading: format!("after {:.0} minutes", at_s / 60.0),
+    let group = |(at_s, of): (f64, &str)| Group {
+        heading: format!("after {:.0} minutes{of}", at_s / 60.0),
         bars: PolicyKind::COMPARISON.iter().filter_map(|&policy| bar(policy, at_s)).collect(),
     };
-    let title = "Figure 9: who blocks, at three moments of the main experiment";
+    let title = "Figure 9: who blocks, at the paper's three moments and in our four spikes";
     let subtitle = "Share of the request blocking count of the four backends with spikes, and of all others together.";
     let mut parts: Vec<String> = SPIKING.iter().map(name).collect();
     parts.push("others".to_owned());
-    let bars = Bars { title, subtitle, parts, groups: MOMENTS_S.map(group).into() };
+    let moments = MOMENTS_S.map(|at_s| (at_s, ""));
+    let spikes = SPIKES_S.map(|at_s| (at_s, ", in the middle of one of our spikes"));
+    let groups = moments.into_iter().chain(spikes).map(group).collect();
+    let bars = Bars { title, subtitle, parts, groups };
     captioned(&bars.inline("fig9"), title, subtitle)
 }
 

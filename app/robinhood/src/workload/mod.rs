@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod convert;
+mod fit;
 mod generate;
 mod inspect;
 mod load;
@@ -14,6 +15,7 @@ use crate::failure::Failure;
 use crate::output;
 use calibrate::CalibrateArgs;
 use convert::ConvertArgs;
+use fit::FitArgs;
 use generate::GenerateArgs;
 use inspect::InspectArgs;
 pub(crate) use load::load_workload;
@@ -48,6 +50,8 @@ enum WorkloadCommand {
     Generate(GenerateArgs),
     /// Write a trace in the other format
     Convert(ConvertArgs),
+    /// Make a workload file whose requests look like those of a trace, and say how like they are
+    Fit(FitArgs),
     /// Say what is in a trace, or what a workload's requests look like
     Inspect(InspectArgs),
 }
@@ -79,6 +83,7 @@ pub(crate) fn run(args: &WorkloadArgs) -> Result<(), Failure> {
         WorkloadCommand::Calibrate(args) => calibrate::run(args)?,
         WorkloadCommand::Generate(args) => generate::run(args)?,
         WorkloadCommand::Convert(args) => convert::run(args)?,
+        WorkloadCommand::Fit(args) => fit::run(args)?,
         WorkloadCommand::Inspect(args) => inspect::run(args)?,
     }
     Ok(())
