@@ -7,7 +7,8 @@ use robinhood_cache::{StackConfig, StackDistances};
 use robinhood_stats::{Bytes, Histogram};
 use robinhood_workload::presets::Scale;
 use robinhood_workload::{
-    Fit, Fitter, Generator, Request, RequestStream, Surveyor, TraceOptions, TraceReader, file,
+    Fit, Fitter, Generator, Request, RequestStream, Survey, Surveyor, TraceOptions, TraceReader,
+    file,
 };
 
 use super::trace_file::{Input, Progress};
@@ -21,8 +22,12 @@ Examples:
   robinhood workload fit requests.rht --workload shop.toml --output fitted.toml
   robinhood simulate --workload fitted.toml --policy all";
 
-/// Cache sizes at which hit ratios are compared, in percent of the bytes of all objects that the trace asked a backend for.
+/// Cache sizes at which hit ratios are compared, in percent of the bytes of the objects that a backend was asked for in the stream.
 const SIZES_PERCENT: [u64; 8] = [2, 5, 10, 20, 40, 60, 80, 100];
+/// With fewer objects of a backend, all count alike.
+const FEW_OBJECTS: u64 = 1_000;
+/// What each then counts: a multiple of the points, for whole percents.
+const ALIKE_BYTES: u32 = 1_000;
 /// Points of a curve, of which these are some.
 const POINTS: usize = 100;
 /// Keys that a curve holds at most; of more a sample.
@@ -71,7 +76,7 @@ pub(super) fn run(args: &FitArgs) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{trace} has no query: there is nothing to fit")));
     }
     fit.workload.validate().map_err(Failure::failed)?;
-    let mut curves = Curves::new(&fit);
+    let mut curves = Curves::new(&fit, &fit.survey);
     pass(&args.trace, args.skip_bad, |request, stream| curves.add(request, stream))?;
     let own = curves.hit_ratios();
     let again = Again::generate(&fit)?;
@@ -110,30 +115,46 @@ fn pass(
     Ok(stream)
 }
 
-/// Hit ratios of an LRU cache for each backend alone, at sizes that are those of the trace.
-struct Curves(Vec<StackDistances>);
+/// Hit ratios of an LRU cache for each backend alone, at shares of the bytes that its objects have in the stream. Where these are few, all count alike: a
+/// fitted workload draws other sizes from the same list, and the size of a single object would decide.
+struct Curves {
+    curves: Vec<StackDistances>,
+    /// Whether all objects count alike.
+    alike: Vec<bool>,
+}
 
 impl Curves {
-    fn new(fit: &Fit) -> Self {
-        let curve = |backend: &robinhood_workload::BackendSurvey| {
+    /// `survey` is that of the stream, `fit` says which backends have few objects.
+    fn new(fit: &Fit, survey: &Survey) -> Self {
+        let alike: Vec<bool> =
+            fit.survey.backends.iter().map(|seen| seen.distinct_keys < FEW_OBJECTS).collect();
+        let curve = |(backend, alike): (&robinhood_workload::BackendSurvey, &bool)| {
+            let objects_bytes = match alike {
+                true => backend.distinct_keys * u64::from(ALIKE_BYTES),
+                false => backend.distinct_bytes.0,
+            };
             StackDistances::new(StackConfig {
                 // A multiple of the points, so that they lie at whole percents.
-                reach: Bytes(backend.distinct_bytes.0.max(1).next_multiple_of(POINTS as u64)),
+                reach: Bytes(objects_bytes.max(1).next_multiple_of(POINTS as u64)),
                 points: POINTS,
                 sampling_shift: 0,
                 samples_max: SAMPLES_MAX,
             })
         };
-        Self(fit.survey.backends.iter().map(curve).collect())
+        let curves = survey.backends.iter().zip(&alike).map(curve).collect();
+        Self { curves, alike }
     }
 
     fn add<S: RequestStream>(&mut self, request: &Request, stream: &S) {
         for batch in request.stages().flatten() {
-            let curve = &mut self.0[batch.backend.index()];
+            let place = batch.backend.index();
+            let (curve, alike) = (&mut self.curves[place], self.alike[place]);
             for (key, _) in
                 request.keys(batch).iter().zip(request.cacheable(batch)).filter(|(_, may)| **may)
             {
-                curve.handle_query(u64::from(key.0), || stream.value_bytes(batch.backend, *key));
+                curve.handle_query(u64::from(key.0), || {
+                    if alike { ALIKE_BYTES } else { stream.value_bytes(batch.backend, *key) }
+                });
             }
         }
     }
@@ -145,7 +166,7 @@ impl Curves {
             let at = |percent: u64| points.get(percent as usize).map(|point| 1.0 - point.1);
             SIZES_PERCENT.into_iter().filter_map(at).collect()
         };
-        self.0.iter_mut().map(of).collect()
+        self.curves.iter_mut().map(of).collect()
     }
 }
 
@@ -162,19 +183,16 @@ impl Again {
     /// As many requests as the trace has, of a short one several times as many.
     fn generate(fit: &Fit) -> Result<Self, Failure> {
         let streams = if fit.survey.queries < SHORT_QUERIES { STREAMS_OF_SHORT } else { 1 };
-        let mut surveyor = Surveyor::new();
-        let mut request = Request::new();
         let mut sums: Vec<Vec<f64>> = Vec::new();
-        let mut last = None;
+        let mut survey = None;
         for seed in 1..=streams {
-            let generator = Generator::new(&fit.workload, seed).map_err(Failure::failed)?;
-            let mut stream = Named::new(generator, fit);
-            let mut curves = Curves::new(fit);
-            for _ in 0..fit.survey.requests {
-                stream.generator.generate(&mut request);
-                surveyor.add(&request, &stream);
-                curves.add(&request, &stream);
-            }
+            let mut surveyor = Surveyor::new();
+            let stream = Named::generate(fit, seed, |request, stream| {
+                surveyor.add(request, stream);
+            })?;
+            let seen = surveyor.finish(&stream);
+            let mut curves = Curves::new(fit, &seen);
+            Named::generate(fit, seed, |request, stream| curves.add(request, stream))?;
             let ratios = curves.hit_ratios();
             if sums.is_empty() {
                 sums = ratios;
@@ -182,10 +200,10 @@ impl Again {
                 let both = sums.iter_mut().flatten().zip(ratios.iter().flatten());
                 both.for_each(|(sum, ratio)| *sum += ratio);
             }
-            last = Some(stream);
+            survey = survey.or(Some(seen));
         }
+        let survey = survey.expect("at least one stream");
         sums.iter_mut().flatten().for_each(|sum| *sum /= streams as f64);
-        let survey = surveyor.finish(&last.expect("at least one stream"));
         let share = |backend: &robinhood_workload::BackendSurvey| {
             backend.requests as f64 / survey.requests as f64
         };
@@ -205,8 +223,20 @@ struct Named {
 }
 
 impl Named {
-    fn new(generator: Generator, fit: &Fit) -> Self {
-        Self { generator, names: fit.workload.names().cloned().collect() }
+    /// Shows as many requests as the trace has, and gives the stream at its end.
+    fn generate(
+        fit: &Fit,
+        seed: u64,
+        mut show: impl FnMut(&Request, &Self),
+    ) -> Result<Self, Failure> {
+        let generator = Generator::new(&fit.workload, seed).map_err(Failure::failed)?;
+        let mut stream = Self { generator, names: fit.workload.names().cloned().collect() };
+        let mut request = Request::new();
+        for _ in 0..fit.survey.requests {
+            stream.generator.generate(&mut request);
+            show(&request, &stream);
+        }
+        Ok(stream)
     }
 }
 
@@ -287,7 +317,7 @@ fn fanout(fit: &Fit, again: &Again) -> String {
         )
     };
     format!(
-        "first the trace, then the fitted workload; hit ratios in percent, of an LRU cache for the backend alone with so much of the bytes of its objects\n\
+        "first the trace, then the fitted workload; hit ratios in percent, of an LRU cache for the backend alone with so much of the bytes of its objects (of backends with fewer than {FEW_OBJECTS} objects: of their number)\n\
          fanout of the trace: {}\nfanout, fitted: {}\n",
         line(&fit.survey.fanout),
         line(&again.fanout)
