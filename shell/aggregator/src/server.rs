@@ -74,6 +74,11 @@ impl Aggregator {
     pub const fn services(&self) -> &Arc<Services> {
         &self.services
     }
+
+    /// Whether its thread has ended, which it does by itself only after a panic or when a listener broke: nobody is heard or answered any more.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Drop for Aggregator {
@@ -163,5 +168,23 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aggregator_whose_thread_has_ended_says_so() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut aggregator = Aggregator::start(AggregatorConfig::new(any, any)).unwrap();
+        assert!(!aggregator.has_ended());
+        aggregator.stop = None;
+        let started = std::time::Instant::now();
+        while !aggregator.has_ended() {
+            assert!(started.elapsed() < Duration::from_secs(60), "it goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
