@@ -65,8 +65,9 @@ fn receive(senders: u64, seconds: u64) -> Outcome {
     );
     println!("resident: {}", resident()?);
     println!(
-        "snapshots polled: {}, requests in the window {}, in the band {:.0}",
+        "snapshots polled: {} ({} rounds without), requests in the window {}, in the band {:.0}",
         poller.status().polled,
+        poller.status().missed,
         polled.requests,
         polled.requests_in_band
     );
@@ -124,6 +125,7 @@ async fn run(
     first: tokio::time::Instant,
     seconds: u64,
 ) -> std::io::Result<u64> {
+    tokio::time::sleep_until(first).await;
     let mut stream = TcpStream::connect(address).await?;
     let mut bytes = 0;
     for second in 0..seconds {

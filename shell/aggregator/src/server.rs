@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
@@ -18,6 +19,9 @@ use crate::http::router;
 use crate::metrics::Metrics;
 use crate::refusals::Reason;
 use crate::services::Services;
+
+/// Connections that wait to be accepted: when an aggregator is started anew, all senders come at once.
+const BACKLOG: i32 = 4_096;
 
 /// A running aggregator. Dropping it ends it.
 #[derive(Debug)]
@@ -92,8 +96,15 @@ impl Drop for Aggregator {
 
 fn listen(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), AggregatorError> {
     let refused = |error| AggregatorError::Listen { address, error };
-    let listener = std::net::TcpListener::bind(address).map_err(refused)?;
-    listener.set_nonblocking(true).map_err(refused)?;
+    let bound = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?; // as the standard library does
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(std::net::TcpListener::from(socket))
+    };
+    let listener = bound().map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }
