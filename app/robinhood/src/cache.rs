@@ -127,6 +127,7 @@ pub(crate) fn dispatch(text: &str) -> Result<Dispatch, String> {
 /// Runs the command.
 pub(crate) fn run(args: &CacheArgs) -> Result<(), Failure> {
     let config = config(args)?;
+    crate::run::raise_descriptors();
     let stop = interrupt::stop_flag()?;
     let server = CacheServer::start(&config).map_err(failure)?;
     let admin = args.http.map(|address| AdminServer::start(address, router(server.handle())));

@@ -33,6 +33,15 @@ pub(crate) fn reload_flag() -> Result<&'static AtomicBool, Failure> {
 
 /// The flag that the first Ctrl-C or termination sets. From now on the process no longer dies of it.
 pub(crate) fn stop_flag() -> Result<&'static AtomicBool, Failure> {
+    stop_flag_and(|| {
+        eprintln!("\nending; the summary covers what is done (Ctrl-C again to leave at once)");
+    })
+}
+
+/// The same, with what is said then.
+pub(crate) fn stop_flag_and(
+    say: impl Fn() + Send + 'static,
+) -> Result<&'static AtomicBool, Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(cannot)?;
     // Registered here and not on the thread, which may take its time to start on a busy machine.
@@ -56,9 +65,7 @@ pub(crate) fn stop_flag() -> Result<&'static AtomicBool, Failure> {
                     if STOP.swap(true, Ordering::Relaxed) {
                         std::process::exit(130);
                     }
-                    eprintln!(
-                        "\nending; the summary covers what is done (Ctrl-C again to leave at once)"
-                    );
+                    say();
                 }
             });
         })

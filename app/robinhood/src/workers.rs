@@ -39,6 +39,7 @@ pub(crate) fn run<J: Sync, R: Send>(
     std::thread::scope(|scope| {
         for _ in 0..running.load(Ordering::Relaxed) {
             scope.spawn(|| {
+                let _gone = Gone(&running);
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if stop.load(Ordering::Relaxed) {
                         break;
@@ -48,7 +49,6 @@ pub(crate) fn run<J: Sync, R: Send>(
                     part.reach(1.0);
                     finished.lock().expect("no thread panics with the lock").push(result);
                 }
-                running.fetch_sub(1, Ordering::Relaxed);
             });
         }
         if draw {
@@ -56,6 +56,15 @@ pub(crate) fn run<J: Sync, R: Send>(
         }
     });
     finished.into_inner().expect("no thread panicked")
+}
+
+/// A thread that ends, also by a panic: the line of progress waits for nobody then.
+struct Gone<'a>(&'a AtomicUsize);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// One line on standard error, drawn over itself, with the time left.

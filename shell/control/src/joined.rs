@@ -17,6 +17,8 @@ use crate::running::{ControlBuilder, ControlError};
 
 /// Decision records that are kept, newest last.
 const DECISIONS_MAX: usize = 64;
+/// A reading of the cache that is older, in control periods, says nothing.
+const STALE_PERIODS: u32 = 3;
 /// Deltas in one control period.
 const SLOTS_PER_PERIOD: u32 = 5;
 
@@ -76,6 +78,9 @@ pub(crate) struct Joined {
     cache: Box<dyn ManagedCache>,
     /// What the cache said last.
     pub(crate) usage: Vec<PartitionUsage>,
+    /// When it said that, and why it did not since then.
+    read_at: Instant,
+    refused: Option<String>,
     names: Vec<BackendName>,
     slot: Nanos,
     collector: Collector,
@@ -116,6 +121,8 @@ impl Joined {
                 Reading::Current(usage) => usage,
                 Reading::Pending | Reading::Failed { .. } => Vec::new(),
             },
+            read_at: now,
+            refused: None,
             cache,
             clock: builder.clock,
             client,
@@ -177,18 +184,18 @@ impl Joined {
     fn act(&mut self, now: Instant) {
         let reading = self.cache.read();
         let Some(controller) = &mut self.controller else {
-            self.note(reading);
+            self.note(now, reading);
             return;
         };
         controller.handle_snapshot(self.snapshot.clone());
         tell(controller, now, &reading);
         controller.handle_timeout(now);
-        self.note(reading);
+        self.note(now, reading);
         while self.resize() {
             let now = (self.clock)();
             let reading = self.cache.read();
             tell(self.controller.as_mut().expect("it decided just now"), now, &reading);
-            self.note(reading);
+            self.note(now, reading);
         }
         self.record();
     }
@@ -206,10 +213,26 @@ impl Joined {
         resized
     }
 
-    fn note(&mut self, reading: Reading) {
-        if let Reading::Current(usage) = reading {
-            self.usage = usage;
+    fn note(&mut self, now: Instant, reading: Reading) {
+        match reading {
+            Reading::Current(usage) => {
+                (self.usage, self.read_at, self.refused) = (usage, now, None);
+            }
+            Reading::Pending => {}
+            Reading::Failed { backend, reason } => {
+                self.refused = Some(format!("{backend}: {reason}"));
+            }
         }
+    }
+
+    /// Why nothing is known of the cache now, if so.
+    pub(crate) fn cache_trouble(&self) -> Option<String> {
+        if self.usage.is_empty() {
+            return Some("no cache could be read yet".to_owned());
+        }
+        let age = (self.clock)().since(self.read_at);
+        let old = age.0 > u64::from(STALE_PERIODS * SLOTS_PER_PERIOD) * self.slot.0;
+        self.refused.clone().or_else(|| old.then(|| format!("the cache was read {age} ago")))
     }
 
     fn record(&mut self) {

@@ -246,6 +246,11 @@ impl ControlLoop {
         self.shared.state().joined.usage.clone()
     }
 
+    /// Why the cache cannot be read now, or was not for three control periods; `None` when all is well.
+    pub fn cache_trouble(&self) -> Option<String> {
+        self.shared.state().joined.cache_trouble()
+    }
+
     /// Counts since the start, by backend id.
     pub fn totals(&self) -> Vec<BackendTotals> {
         self.shared.state().joined.totals.clone()
@@ -254,6 +259,13 @@ impl ControlLoop {
     /// Bytes that were moved since the start.
     pub fn moves(&self) -> Moves {
         self.shared.state().joined.moves
+    }
+
+    /// Those of the newest 64 decisions that came after this period, oldest first; none without a controller. Periods count from 1.
+    pub fn decisions_after(&self, period: u64) -> Vec<Decision> {
+        let state = self.shared.state();
+        let newer = state.joined.decisions.iter().filter(|decision| decision.period > period);
+        newer.cloned().collect()
     }
 
     /// The newest 64 decisions, oldest first; none without a controller.

@@ -55,13 +55,15 @@ impl Record {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     version: String,
+    /// Checksum of this program: another one of the same version may count otherwise.
+    program: String,
     experiment: String,
     policy: String,
     seed: u64,
     scale: String,
     time_scale: String,
     maxima_percent: Option<u32>,
-    /// Of the workload, the options and, where they are given, the limits.
+    /// Of the workload and the options.
     fingerprint: String,
 }
 
@@ -80,6 +82,7 @@ struct ToStore<'a> {
 /// The folder.
 pub(super) struct State {
     folder: PathBuf,
+    program: String,
 }
 
 impl State {
@@ -88,7 +91,11 @@ impl State {
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::usage(format!("--state {}: cannot make the folder: {error}", folder.display()))
         })?;
-        let state = Self { folder: folder.to_owned() };
+        let program = std::env::current_exe().and_then(std::fs::read).map_err(|error| {
+            Failure::failed(format!("cannot read this program, which results depend on: {error}"))
+        })?;
+        let program = format!("{:08x}", crc32fast::hash(&program));
+        let state = Self { folder: folder.to_owned(), program };
         output::check_writable(&state.folder.join("trial"))?;
         Ok(state)
     }
@@ -96,7 +103,7 @@ impl State {
     /// The record of a run that is done, if its file is there and whole.
     pub(super) fn load(&self, plan: &Plan, job: Job, workload: &Workload) -> Option<Record> {
         let text = std::fs::read_to_string(self.path(plan, job)).ok()?;
-        read(&text, &key(plan, job, workload))
+        read(&text, &self.key(plan, job, workload))
     }
 
     /// Keeps a record, and gives it as it will be read.
@@ -107,12 +114,27 @@ impl State {
         workload: &Workload,
         record: &Record,
     ) -> Result<Record, Failure> {
-        let key = key(plan, job, workload);
+        let key = self.key(plan, job, workload);
         let body =
             serde_json::to_string(&ToStore { key: &key, record }).map_err(Failure::failed)?;
         let text = format!("{MAGIC}{:08x}\n{body}\n", crc32fast::hash(body.as_bytes()));
         output::write_text(&self.path(plan, job), &text)?;
         Ok(read(&text, &key).expect("what was just written can be read"))
+    }
+
+    fn key(&self, plan: &Plan, job: Job, workload: &Workload) -> Key {
+        let depends: (&Workload, &Options) = (workload, &plan.options);
+        Key {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            program: self.program.clone(),
+            experiment: job.experiment.preset().to_owned(),
+            policy: job.policy.to_string(),
+            seed: job.seed,
+            scale: plan.scale.to_string(),
+            time_scale: plan.options.time_scale.to_string(),
+            maxima_percent: job.maxima_percent,
+            fingerprint: format!("{:08x}", crc32fast::hash(format!("{depends:?}").as_bytes())),
+        }
     }
 
     fn path(&self, plan: &Plan, job: Job) -> PathBuf {
@@ -126,20 +148,6 @@ impl State {
             plan.options.time_scale,
             env!("CARGO_PKG_VERSION")
         ))
-    }
-}
-
-fn key(plan: &Plan, job: Job, workload: &Workload) -> Key {
-    let depends: (&Workload, &Options) = (workload, &plan.options);
-    Key {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        experiment: job.experiment.preset().to_owned(),
-        policy: job.policy.to_string(),
-        seed: job.seed,
-        scale: plan.scale.to_string(),
-        time_scale: plan.options.time_scale.to_string(),
-        maxima_percent: job.maxima_percent,
-        fingerprint: format!("{:08x}", crc32fast::hash(format!("{depends:?}").as_bytes())),
     }
 }
 

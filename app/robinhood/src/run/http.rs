@@ -43,12 +43,12 @@ async fn rbc(State(control): State<Arc<ControlLoop>>) -> Json<RbcView> {
     Json(control.rbc())
 }
 
-/// Whether the cache could be read: only then anything can be decided.
-async fn readyz(State(control): State<Arc<ControlLoop>>) -> (StatusCode, &'static str) {
-    if control.usage().is_empty() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "no cache could be read yet\n");
+/// Whether the cache can be read: only then anything can be decided.
+async fn readyz(State(control): State<Arc<ControlLoop>>) -> (StatusCode, String) {
+    match control.cache_trouble() {
+        Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
+        None => (StatusCode::OK, "ok\n".to_owned()),
     }
-    (StatusCode::OK, "ok\n")
 }
 
 /// The newest decisions, oldest first.

@@ -85,10 +85,7 @@ pub(crate) struct DecisionLog {
 impl DecisionLog {
     /// Each new decision for those who want everything; for others when a hold begins, changes its reason or ends.
     pub(crate) fn listen(&mut self, control: &ControlLoop) {
-        for decision in control.decisions() {
-            if decision.period <= self.period {
-                continue;
-            }
+        for decision in control.decisions_after(self.period) {
             self.period = decision.period;
             tracing::debug!(
                 period = decision.period,

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use robinhood_agent::EventReader;
+use robinhood_aggregator::Aggregator;
 use robinhood_cache_server::{AdminServer, CacheServer};
 use robinhood_control::{ControlLoop, StoreCache};
 use robinhood_controller::{PartitionUsage, Protection};
@@ -39,6 +40,9 @@ use watched::Watched;
 
 /// Time between two looks at what ends the command.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Above all connections that a process accepts.
+const DESCRIPTORS_MAX: u64 = 65_536;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,22 +85,35 @@ enum Caches {
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut config = RunConfig::load(&args.config)?;
     config.log.start();
-    let (stop, hangup) = (interrupt::stop_flag()?, interrupt::reload_flag()?);
+    raise_descriptors();
+    let stop = interrupt::stop_flag_and(|| tracing::info!("ending"))?;
+    let hangup = interrupt::reload_flag()?;
     let longest = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
     let until = Until { stop, hangup, file: &args.config, started: Instant::now(), longest };
     let aggregator = &config.aggregator;
     let aggregator = aggregator.as_ref().map(|section| section.start(&config.controller));
     let aggregator = aggregator.transpose()?;
+    let has_ended = || aggregator.as_ref().is_some_and(Aggregator::has_ended);
     if config.cache.is_some() || config.beside.is_some() {
-        run_loop(&mut config, &until)?;
+        run_loop(&mut config, &until, &has_ended)?;
     } else {
-        while until.goes_on() {
+        while until.goes_on() && !has_ended() {
             std::thread::sleep(LOOK);
             until.reload_if_told(&mut config, None);
         }
     }
-    drop(aggregator);
-    Ok(())
+    // A supervisor starts the process anew; half a process it would leave alone.
+    if has_ended() { Err(Failure::failed("the aggregator has ended")) } else { Ok(()) }
+}
+
+/// Many connections need many descriptors: as many as the system allows, where it gives few at first.
+pub(crate) fn raise_descriptors() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let wanted = hard.min(DESCRIPTORS_MAX);
+    if wanted > soft && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
+        eprintln!("only {soft} connections and files can be open at a time");
+    }
 }
 
 /// What ends the command, or changes what it does.
@@ -122,7 +139,11 @@ impl Until<'_> {
 }
 
 /// Runs the control loop and what belongs to it.
-fn run_loop(config: &mut RunConfig, until: &Until<'_>) -> Result<(), Failure> {
+fn run_loop(
+    config: &mut RunConfig,
+    until: &Until<'_>,
+    has_ended: &dyn Fn() -> bool,
+) -> Result<(), Failure> {
     let reports = config.reports.as_ref();
     let intake = reports.map_or_else(Intake::default, |reports| reports.intake(&config.http));
     let intake = Arc::new(intake);
@@ -147,7 +168,7 @@ fn run_loop(config: &mut RunConfig, until: &Until<'_>) -> Result<(), Failure> {
         output::say(&format!("page at {}\n", page.url()));
     }
     let mut decisions = DecisionLog::default();
-    while until.goes_on() {
+    while until.goes_on() && !has_ended() {
         std::thread::sleep(LOOK);
         until.reload_if_told(config, Some(&watched));
         watched.look();

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use robinhood_controller::Mode;
 use robinhood_dashboard::{Action, Command, Source};
+use robinhood_stats::Nanos;
 
-use super::config::RunConfig;
+use super::config::{RunConfig, Text};
 use super::watched::Watched;
 
 /// Reads the file and carries out what differs from `running`, which then says what runs.
@@ -20,9 +21,12 @@ pub(crate) fn reload(path: &Path, running: &mut RunConfig, watched: Option<&Watc
         }
     };
     let (mode, objective) = (config.controller.mode, config.controller.objective);
+    let objective_before = running.controller.objective;
     let mut done = Vec::new();
     if let Some(watched) = watched {
-        if mode != running.controller.mode {
+        // Somebody may have pressed a button since the file was read.
+        let runs = watched.control().view().map_or(running.controller.mode.0, |view| view.mode);
+        if mode.0 != runs {
             let action = match mode.0 {
                 Mode::Active => Action::Activate,
                 Mode::Advise => Action::Advise,
@@ -41,7 +45,7 @@ pub(crate) fn reload(path: &Path, running: &mut RunConfig, watched: Option<&Watc
             done.push("controller.objective");
         }
     }
-    let later = needs_restart(running, &config);
+    let later = needs_restart(running, &config, objective_before);
     match (done.is_empty(), later.is_empty()) {
         (true, true) => tracing::info!("reload: the file says what runs already"),
         (false, _) => tracing::info!("reload: changed {}", done.join(", ")),
@@ -53,8 +57,14 @@ pub(crate) fn reload(path: &Path, running: &mut RunConfig, watched: Option<&Watc
 }
 
 /// What differs and cannot change now.
-fn needs_restart(running: &RunConfig, config: &RunConfig) -> Vec<&'static str> {
+fn needs_restart(
+    running: &RunConfig,
+    config: &RunConfig,
+    objective_before: Option<Text<Nanos>>,
+) -> Vec<&'static str> {
     let (old, new) = (&running.controller, &config.controller);
+    let watches_nothing = running.cache.is_none() && running.beside.is_none();
+    let aggregates = running.aggregator.is_some();
     let differs = [
         ("[cache]", running.cache != config.cache),
         ("[beside]", running.beside != config.beside),
@@ -64,6 +74,9 @@ fn needs_restart(running: &RunConfig, config: &RunConfig) -> Vec<&'static str> {
         ("[log]", running.log != config.log),
         ("controller.policy", old.policy != new.policy),
         ("controller.period", old.period != new.period),
+        // What nobody has taken: a process without a controller, or its aggregator.
+        ("controller.mode", watches_nothing && old.mode != new.mode),
+        ("controller.objective of the aggregator", aggregates && objective_before != new.objective),
     ];
     differs.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
 }

@@ -88,6 +88,8 @@ fn a_reload_changes_what_can_change_and_a_bad_file_changes_nothing() {
     service.reload(&active.replace("64MiB", "65MiB"), "takes a restart: [cache]");
     service.reload(&active, "the file says what runs already");
     service.until_shown("mode", &"active".into());
+    let mut service = service;
+    assert_eq!(service.process.interrupt(), Some(0));
     for line in service.log().lines() {
         let event: Value = serde_json::from_str(line).expect("every line is JSON");
         assert!(event["timestamp"].is_string() && event["level"].is_string(), "{line}");

@@ -54,7 +54,7 @@ struct Outside {
     blobs: Vec<Value>,
     free: Vec<u32>,
     bytes: u64,
-    /// Their bytes are none for pages.
+    /// Their bytes are none for pages, until nobody reads them any more either.
     pool: PagePool,
 }
 
@@ -77,7 +77,6 @@ impl Outside {
     fn take(&mut self, place: u32) -> Value {
         let blob = std::mem::take(&mut self.blobs[place as usize]);
         self.bytes -= blob.len() as u64;
-        self.pool.note_large_gone(blob.len() as u64);
         self.free.push(place);
         blob
     }
@@ -363,6 +362,11 @@ impl Items {
         sum.live_bytes += Bytes(self.arena.live_bytes());
         sum.large_bytes += Bytes(self.outside.bytes);
         sum.index_bytes += Bytes(self.index.bytes());
+    }
+
+    /// The memory of a value that was kept outside is free.
+    pub(crate) fn note_large_gone(&self, blob: &Value) {
+        self.outside.pool.note_large_gone(blob.len() as u64);
     }
 
     /// Gives memory back that holds no items.

@@ -73,7 +73,8 @@ impl PagePool {
 
     /// Gives all idle pages to the allocator.
     pub(crate) fn trim(&self) {
-        drop(std::mem::take(&mut self.state().idle));
+        let idle = std::mem::take(&mut self.state().idle);
+        drop(idle); // after the lock
     }
 
     /// Bytes of idle pages.

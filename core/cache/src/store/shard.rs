@@ -258,7 +258,8 @@ impl Shard {
     /// Takes an item out of everything but its block, and its bytes off the accounts.
     fn release(&mut self, handle: u32, call: &Call<'_, '_>) {
         let item = self.items.detach(handle);
-        let memory = Self::hold_if_read(&mut self.held, self.items.view(handle).outside);
+        let memory =
+            Self::hold_if_read(&mut self.held, &self.items, self.items.view(handle).outside);
         let list = self.items.layout.list_of(item.partition);
         let mut accounts = call.accounts;
         accounts.release(list, item.bytes.into(), memory);
@@ -267,20 +268,20 @@ impl Shard {
     /// Frees the block of an evicted item.
     fn discard(&mut self, handle: u32, leaving: &mut Leaving) -> Memory {
         let blob = self.items.discard(handle);
-        let memory = Self::hold_if_read(&mut self.held, blob.as_ref());
+        let memory = Self::hold_if_read(&mut self.held, &self.items, blob.as_ref());
         leaving.blobs.extend(blob);
         memory
     }
 
     /// Keeps track of a blob of which a reader has a handle. No new reader can come: the item has left the index.
-    fn hold_if_read(held: &mut VecDeque<Value>, blob: Option<&Value>) -> Memory {
-        match blob {
-            Some(blob) if !blob.is_unique() => {
-                held.push_back(blob.clone());
-                Memory::Held
-            }
-            _ => Memory::Freed,
+    fn hold_if_read(held: &mut VecDeque<Value>, items: &Items, blob: Option<&Value>) -> Memory {
+        let Some(blob) = blob else { return Memory::Freed };
+        if blob.is_unique() {
+            items.note_large_gone(blob);
+            return Memory::Freed;
         }
+        held.push_back(blob.clone());
+        Memory::Held
     }
 
     /// Looks at the oldest `checks` held blobs: frees those that readers have dropped, puts the others back in line.
@@ -289,6 +290,7 @@ impl Shard {
             let blob = self.held.pop_front().expect("not more checks than blobs");
             if blob.is_unique() {
                 call.accounts.release_held(self.items.shape.item_bytes(blob.len()));
+                self.items.note_large_gone(&blob);
                 call.leaving.blobs.push(blob);
             } else {
                 self.held.push_back(blob);
