@@ -41,11 +41,11 @@ pub struct CollectorCounts {
     pub accepted: u64,
     /// Came again.
     pub duplicate: u64,
-    /// Older than the window.
+    /// Older than the window, or for a slot that it has dropped.
     pub late: u64,
     /// Of another service.
     pub other_service: u64,
-    /// Of senders beyond the bound.
+    /// Of senders beyond the bound, or beyond the memory for what all senders offer.
     pub too_many_senders: u64,
     /// Not well formed, or too heavy for the window.
     pub malformed: u64,
@@ -130,7 +130,7 @@ impl Collector {
             return Err(DeltaError::Late);
         }
         let weight: u64 = delta.cells.iter().map(|cell| cell.weight.0).sum();
-        if self.window.sum().total().0.checked_add(weight).is_none() {
+        if self.window.weight().checked_add(weight).is_none() {
             return Err(DeltaError::Overflow);
         }
         if let Some(offers) = &self.offers {
@@ -146,25 +146,28 @@ impl Collector {
             delta.dictionary.iter().map(|name| self.intern(delta.sender, name)).collect();
         self.counts.names_over = self.names.over();
         let index = self.window.index(at);
-        let mut offer = self.offers.as_mut().map(|offers| offers.note(index, delta));
+        let cells = || {
+            delta.cells.iter().map(|cell| {
+                let blocker = match cell.blocker {
+                    Blocker::Backend(place) => Blocker::Backend(ids[place.index()]),
+                    alone => alone,
+                };
+                (row_of(blocker), usize::from(cell.bucket), cell.weight.0)
+            })
+        };
         let mut slot = self.window.open(at);
-        for cell in &delta.cells {
-            let blocker = match cell.blocker {
-                Blocker::Backend(place) => Blocker::Backend(ids[place.index()]),
-                alone => alone,
-            };
-            let (row, bucket) = (row_of(blocker), usize::from(cell.bucket));
-            slot.add(row, bucket, cell.weight.0);
-            offer.iter_mut().for_each(|offer| offer.add(row, bucket, cell.weight.0));
+        for (row, bucket, weight) in cells() {
+            slot.add(row, bucket, weight);
         }
         for (bucket, excess) in delta.excess() {
             slot.add_excess(bucket, excess);
-            offer.iter_mut().for_each(|offer| offer.add_excess(bucket, excess));
         }
         let totals =
             Totals { reports: delta.reports, cancelled: delta.cancelled, rejected: delta.rejected };
         slot.add_totals(&totals);
-        offer.iter_mut().for_each(|offer| offer.add_totals(&totals));
+        if let Some(offers) = &mut self.offers {
+            offers.note(index, delta, cells(), &totals);
+        }
         for backend in &delta.backends {
             self.statistics.add(self.now, at, ids[backend.backend.index()].index(), backend);
         }

@@ -138,14 +138,16 @@ pub enum DeltaError {
     /// Of a service that this collector does not count.
     #[error("the delta is of another service: each service has its own collector")]
     OtherService,
-    /// No room to remember one more sender.
-    #[error("too many senders: raise `senders_max` or give senders a lasting id")]
+    /// No room to remember one more sender, or, where senders are held to a limit, what one more offers.
+    #[error(
+        "too many senders: raise `senders_max`, give senders a lasting id, or let them report fewer cells"
+    )]
     TooManySenders,
     /// More than a sender may send in one control period, where senders are held to a limit.
     #[error("more deltas, or larger ones, than are taken from a sender: send one a second")]
     TooOften,
-    /// The window's sums would overflow.
-    #[error("the window is full of weight: senders weigh their reports too heavily")]
+    /// The window's sums would overflow, or, where senders are held to a limit, the delta's sender weighs more than one may.
+    #[error("too much weight: senders weigh their reports too heavily")]
     Overflow,
     /// Not well formed.
     #[error("malformed delta: {0}")]

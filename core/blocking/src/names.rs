@@ -46,9 +46,11 @@ impl Names {
     /// The id of [`OTHER`], for a name that gets no place.
     pub(crate) fn count_over(&mut self) -> BackendId {
         self.over += 1;
-        if let Some(id) = self.table.id(&self.other) {
+        if let Some(id) = self.table.intern(&self.other) {
+            self.sort_in(id);
             return id;
         }
+        // Only behind a full table: no name gets this id any more.
         self.other_used = true;
         let id = BackendId(u16::try_from(self.table.len()).expect("the capacity fits 16 bits"));
         self.sort_in(id);
@@ -106,6 +108,18 @@ mod tests {
         assert_eq!(names.intern(&name("b7")), BackendId(7));
         assert!(names.sorted().is_sorted_by(|&a, &b| names.name(a) < names.name(b)));
         assert_eq!(names.sorted().len(), NAMES_MAX);
+    }
+
+    #[test]
+    fn names_that_get_no_place_leave_the_ids_of_later_ones_alone() {
+        let mut names = Names::new();
+        let first = names.intern(&name("first"));
+        let other = names.count_over();
+        let zeta = names.intern(&name("zeta"));
+        assert_eq!((first, other, zeta), (BackendId(0), BackendId(1), BackendId(2)));
+        assert_eq!((names.count_over(), names.len(), names.over()), (other, 3, 2));
+        let sorted: Vec<_> = names.sorted().iter().map(|&id| names.name(id).as_str()).collect();
+        assert_eq!(sorted, ["first", OTHER, "zeta"]);
     }
 
     #[test]

@@ -16,9 +16,10 @@ use std::collections::BTreeMap;
 use robinhood_stats::Nanos;
 
 use crate::delta::{Delta, DeltaError};
+use crate::histogram::RawCell;
 use crate::sparse::SparseCounts;
 use crate::weight::Weight;
-use crate::window::{Correction, Totals, Window};
+use crate::window::{Correction, Totals, Window, add_by_bucket};
 
 /// Time after the end of a period in which its deltas are still taken: a sender may send only once a second, and be late.
 const GRACE: Nanos = Nanos::from_secs(3);
@@ -28,12 +29,14 @@ const GRACE_SLOTS_MIN: u64 = 2;
 const SENDERS_MIN: usize = 3;
 /// Deltas of a sender in one period, times the slots of it.
 const DELTAS_PER_SLOT: u64 = 16;
-/// Cells of a sender in one period.
+/// Cells and squares of a sender in one period, as they come.
 const CELLS_OF_SENDER_MAX: usize = 1 << 16;
-/// Cells of all senders together: 128 MiB.
-const CELLS_MAX: usize = 1 << 24;
-/// The weight of one delta, in 2^-16 requests: sums over a period then fit 64 bits, whoever sends.
-const DELTA_WEIGHT_MAX: u64 = 1 << 44;
+/// Memory for what all senders offer; one more delta may go beyond it. Enough for 16,384 senders that each report 400 cells of 8 bytes a
+/// second, in the 8 slots of 1 s that are open at most.
+const BYTES_MAX: usize = 512 << 20;
+/// The weight of one sender in one period, in 2^-16 requests: 2^28 requests. Its squares are then below 2^77, and times a limit, which is
+/// less, they fit 128 bits.
+const WEIGHT_OF_SENDER_MAX: u64 = 1 << 44;
 
 /// What all senders offered in the newest periods.
 #[derive(Clone, Debug)]
@@ -42,8 +45,9 @@ pub(crate) struct Offers {
     slots_per_period: u64,
     grace_slots: u64,
     periods: BTreeMap<u64, Period>,
-    /// Cells held.
-    cells: usize,
+    /// Heap memory that the periods hold.
+    bytes: usize,
+    bytes_max: usize,
     /// How often a sender's period was cut.
     cut: u64,
 }
@@ -61,14 +65,19 @@ struct Offer {
     weight: u64,
     reports: u64,
     deltas: u64,
+    /// Cells and squares, as they came.
     cells: usize,
-    slots: BTreeMap<u64, SlotOffer>,
+    /// In order of index.
+    slots: Vec<(u64, SlotOffer)>,
+    /// Heap memory held.
+    bytes: usize,
 }
 
 /// And in one slot of it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SlotOffer {
+struct SlotOffer {
     cells: SparseCounts,
+    /// (bucket, excess of squared weights), in order of buckets.
     excess: Vec<(u16, i128)>,
     totals: Totals,
 }
@@ -99,7 +108,8 @@ impl Offers {
             slots_per_period: u64::from(slots_per_period),
             grace_slots: GRACE.0.div_ceil(slot.0).max(GRACE_SLOTS_MIN),
             periods: BTreeMap::new(),
-            cells: 0,
+            bytes: 0,
+            bytes_max: BYTES_MAX,
             cut: 0,
         }
     }
@@ -110,37 +120,50 @@ impl Offers {
         if self.is_over(period, now_slot) {
             return Err(DeltaError::Late);
         }
-        let weight: u64 = delta.cells.iter().map(|cell| cell.weight.0).sum();
-        if weight > DELTA_WEIGHT_MAX {
+        let offer = self.periods.get(&period).and_then(|period| period.senders.get(&delta.sender));
+        let (weight, deltas, cells) =
+            offer.map_or((0, 0, 0), |offer| (offer.weight, offer.deltas, offer.cells));
+        // A well formed delta weighs 2^62 at most.
+        if weight + weight_of(delta) > WEIGHT_OF_SENDER_MAX {
             return Err(DeltaError::Overflow);
         }
-        let more = delta.cells.len();
-        if self.cells + more > CELLS_MAX {
-            return Err(DeltaError::TooManySenders);
+        if deltas >= DELTAS_PER_SLOT * self.slots_per_period
+            || cells + cells_of(delta) > CELLS_OF_SENDER_MAX
+        {
+            return Err(DeltaError::TooOften);
         }
-        let offer = self.periods.get(&period).and_then(|period| period.senders.get(&delta.sender));
-        let too_often = offer.is_some_and(|offer| {
-            offer.deltas >= DELTAS_PER_SLOT * self.slots_per_period
-                || offer.cells + more > CELLS_OF_SENDER_MAX
-        });
-        if too_often { Err(DeltaError::TooOften) } else { Ok(()) }
+        if self.bytes >= self.bytes_max { Err(DeltaError::TooManySenders) } else { Ok(()) }
     }
 
     fn is_over(&self, period: u64, now_slot: u64) -> bool {
         (period + 1) * self.slots_per_period + self.grace_slots <= now_slot
     }
 
-    /// Where to note what an admitted delta of a sender adds to a slot.
-    pub(crate) fn note(&mut self, slot: u64, delta: &Delta) -> &mut SlotOffer {
+    /// Notes what an admitted delta adds to a slot; `cells` are its cells with the receiver's rows.
+    pub(crate) fn note(
+        &mut self,
+        slot: u64,
+        delta: &Delta,
+        cells: impl Iterator<Item = RawCell>,
+        totals: &Totals,
+    ) {
         let period = self.periods.entry(slot / self.slots_per_period).or_default();
         period.is_dirty = true;
         let offer = period.senders.entry(delta.sender).or_default();
-        offer.weight += delta.cells.iter().map(|cell| cell.weight.0).sum::<u64>();
+        offer.weight += weight_of(delta);
         offer.reports += delta.reports;
         offer.deltas += 1;
-        offer.cells += delta.cells.len();
-        self.cells += delta.cells.len();
-        offer.slots.entry(slot).or_default()
+        offer.cells += cells_of(delta);
+        let noted = offer.slot(slot);
+        cells.for_each(|(row, bucket, weight)| noted.cells.add(row, bucket, weight));
+        delta
+            .excess()
+            .for_each(|(bucket, excess)| add_by_bucket(&mut noted.excess, bucket, excess));
+        noted.totals.add(totals);
+        noted.close();
+        let bytes = offer.heap_bytes();
+        self.bytes = self.bytes - offer.bytes + bytes;
+        offer.bytes = bytes;
     }
 
     /// Takes out of the window what is above the limits, and forgets the periods that are over for good.
@@ -155,7 +178,7 @@ impl Offers {
             && (oldest.key() + 1) * self.slots_per_period + self.grace_slots <= now_slot
         {
             let period = oldest.remove();
-            self.cells -= period.senders.values().map(|offer| offer.cells).sum::<usize>();
+            self.bytes -= period.senders.values().map(|offer| offer.bytes).sum::<usize>();
             self.cut += period.cut(self.times);
         }
     }
@@ -170,26 +193,41 @@ impl Offers {
         self.cut
     }
 
-    /// Bytes of heap memory held for cells.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        let offers = self.periods.values().flat_map(|period| period.senders.values());
-        offers.flat_map(|offer| offer.slots.values()).map(|slot| slot.cells.heap_bytes()).sum()
+    /// Bytes of heap memory held.
+    pub(crate) const fn heap_bytes(&self) -> usize {
+        self.bytes
     }
 }
 
-impl SlotOffer {
-    pub(crate) fn add(&mut self, row: usize, bucket: usize, weight: u64) {
-        self.cells.add(row, bucket, weight);
+fn weight_of(delta: &Delta) -> u64 {
+    delta.cells.iter().map(|cell| cell.weight.0).sum()
+}
+
+fn cells_of(delta: &Delta) -> usize {
+    delta.cells.len() + delta.squares.len()
+}
+
+impl Offer {
+    /// What is offered in one slot.
+    fn slot(&mut self, slot: u64) -> &mut SlotOffer {
+        let place = match self.slots.binary_search_by_key(&slot, |&(known, _)| known) {
+            Ok(place) => place,
+            Err(place) => {
+                self.slots.insert(place, (slot, SlotOffer::default()));
+                place
+            }
+        };
+        &mut self.slots[place].1
     }
 
-    pub(crate) fn add_excess(&mut self, bucket: u16, excess: i128) {
-        self.excess.push((bucket, excess));
-    }
-
-    /// At the end of a delta.
-    pub(crate) fn add_totals(&mut self, totals: &Totals) {
-        self.totals.add(totals);
-        self.cells.close();
+    /// With its own place in the map, whose nodes are half full at least.
+    fn heap_bytes(&self) -> usize {
+        let slots = self.slots.iter().map(|(_, slot)| {
+            slot.cells.heap_bytes() + slot.excess.capacity() * size_of::<(u16, i128)>()
+        });
+        2 * size_of::<(u64, Self)>()
+            + self.slots.capacity() * size_of::<(u64, SlotOffer)>()
+            + slots.sum::<usize>()
     }
 }
 
@@ -214,7 +252,7 @@ impl Period {
     /// What has to be taken out of each slot, also where that is nothing.
     fn corrections(&self, times: u64) -> BTreeMap<u64, Correction> {
         let mut corrections = BTreeMap::new();
-        for slot in self.senders.values().flat_map(|offer| offer.slots.keys()) {
+        for (slot, _) in self.senders.values().flat_map(|offer| &offer.slots) {
             corrections.entry(*slot).or_insert_with(Correction::default);
         }
         let Some((weight_max, reports_max)) = self.limits(times) else { return corrections };
@@ -236,6 +274,12 @@ impl Period {
 }
 
 impl SlotOffer {
+    /// At the end of a delta: no memory for more.
+    fn close(&mut self) {
+        self.cells.close();
+        self.excess.shrink_to_fit();
+    }
+
     fn cut_weight(&self, cut: Cut, correction: &mut Correction) {
         // By bucket: weight before and after.
         let mut columns: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
@@ -246,13 +290,10 @@ impl SlotOffer {
             *column = (column.0 + amount, column.1 + kept);
         }
         // Each request weighs less by the factor, so its square less by the factor squared.
-        let mut squares = BTreeMap::new();
-        for &(bucket, excess) in &self.excess {
-            *squares.entry(bucket).or_insert(0) += excess;
-        }
         let one = i128::from(Weight::ONE.0);
         for (bucket, (before, after)) in columns {
-            let excess = squares.get(&bucket).copied().unwrap_or(0);
+            let known = self.excess.binary_search_by_key(&bucket, |&(known, _)| known);
+            let excess = known.map_or(0, |place| self.excess[place].1);
             let all = i128::from(before) * one + excess;
             let kept = cut.of_square(u128::try_from(all).expect("squares are not negative"));
             let kept = i128::try_from(kept).expect("it is no more than before");
@@ -272,9 +313,56 @@ impl SlotOffer {
 }
 
 impl Cut {
-    /// The factor squared, of a sum of squares below 2^77: that of one sender in one slot.
+    /// The factor squared, of a sum of squares below 2^77: that of one sender in one slot, see `WEIGHT_OF_SENDER_MAX`.
     const fn of_square(self, squares: u128) -> u128 {
         let once = squares * self.limit as u128 / self.offered as u128;
         once * self.limit as u128 / self.offered as u128
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::{Detail, Recorder, RecorderConfig};
+    use crate::report::{Blocker, Report};
+    use crate::tail_band::Band;
+    use crate::window::Reach;
+
+    /// A delta of 20 cells.
+    fn delta(sender: u64) -> Delta {
+        let config = RecorderConfig { detail: Detail::All, sender, ..RecorderConfig::default() };
+        let mut recorder = Recorder::new(config);
+        for millis in 1..=20 {
+            recorder.record(Report::complete(Nanos::from_millis(millis), Blocker::Own)).unwrap();
+        }
+        recorder.take_delta(Nanos::ZERO)
+    }
+
+    #[test]
+    fn memory_is_bounded_for_all_senders_together_and_comes_free_with_the_period() {
+        let mut offers = Offers { bytes_max: 10_000, ..Offers::new(3, 5, Nanos::from_secs(1)) };
+        let mut window = Window::new(Reach {
+            slot: Nanos::from_secs(1),
+            slots_min: 0,
+            slots_max: 600,
+            requests_in_band_min: 30.0,
+            requests_max: 1_000,
+            bands: vec![Band::default()],
+        });
+        for slot in [10, 18] {
+            let refused = (0..100).map(delta).find_map(|delta| {
+                let refused = offers.admit(slot, slot, &delta).err();
+                let cells =
+                    delta.cells.iter().map(|cell| (0, usize::from(cell.bucket), cell.weight.0));
+                if refused.is_none() {
+                    offers.note(slot, &delta, cells, &Totals::default());
+                }
+                refused
+            });
+            assert_eq!(refused, Some(DeltaError::TooManySenders), "slot {slot}");
+            assert!((10_000..12_000).contains(&offers.heap_bytes()), "{}", offers.heap_bytes());
+            offers.settle(slot + 8, &mut window);
+            assert_eq!(offers.heap_bytes(), 0);
+        }
     }
 }

@@ -74,10 +74,10 @@ impl SparseCounts {
             .map(|(row, bucket, amount)| (usize::from(row), usize::from(bucket), amount))
     }
 
-    /// Bytes of heap memory held.
+    /// Bytes of heap memory held; nodes of the map are half full at least.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
-            + self.large.len() * size_of::<((u16, u16), u64)>()
+            + 2 * self.large.len() * size_of::<((u16, u16), u64)>()
     }
 }
 

@@ -7,7 +7,7 @@
 //! Slots leave for good, and the sums over the window are kept by adding and subtracting integers. With weights of one that
 //! loses nothing: what is newer only grows, so a slot that is not needed now is never needed again. With unequal weights
 //! the band's effective number of requests (Kish) can fall as heavy reports come in. The window then holds fewer than it
-//! should until new slots have filled it; the snapshot says how many.
+//! should until new slots have filled it; the snapshot says how many. A delta for a slot that has left is late.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ pub(crate) struct Totals {
 struct Slot {
     index: u64,
     cells: SparseCounts,
-    /// (bucket, excess of squared weights); empty for traffic that is not sampled.
+    /// (bucket, excess of squared weights), in order of buckets; empty for traffic that is not sampled.
     excess: Vec<(u16, i128)>,
     totals: Totals,
     /// What of all this is not in the sum.
@@ -67,8 +67,12 @@ pub(crate) struct Window {
     reach: Reach,
     /// In order of index; slots without deltas are missing.
     slots: VecDeque<Slot>,
+    /// Slots before this index have left for good.
+    first: u64,
     sum: BlockingHistogram,
     totals: Totals,
+    /// The weight of all cells in the slots, also of what is corrected: more than the sum ever holds.
+    weight: u64,
 }
 
 /// One slot of a window, open for additions that the sum sees too.
@@ -76,12 +80,13 @@ pub(crate) struct OpenSlot<'a> {
     slot: &'a mut Slot,
     sum: &'a mut BlockingHistogram,
     totals: &'a mut Totals,
+    weight: &'a mut u64,
 }
 
 impl Window {
     pub(crate) fn new(reach: Reach) -> Self {
         let sum = BlockingHistogram::new();
-        Self { reach, slots: VecDeque::new(), sum, totals: Totals::default() }
+        Self { reach, slots: VecDeque::new(), first: 0, sum, totals: Totals::default(), weight: 0 }
     }
 
     /// The number of the slot of a moment.
@@ -89,9 +94,11 @@ impl Window {
         at.0 / self.reach.slot.0
     }
 
-    /// Whether the slot of `at` is older than the window can reach at `now`.
+    /// Whether the slot of `at` is older than the window can reach at `now`, or has left before: opened again it would lack what it held,
+    /// and what is to be taken out of it counts that too.
     pub(crate) fn is_late(&self, now: Instant, at: Instant) -> bool {
-        self.index(at) + self.reach.slots_max < self.index(now)
+        let index = self.index(at);
+        index < self.first || index + self.reach.slots_max < self.index(now)
     }
 
     /// The moment before which nothing is in the window any more.
@@ -110,7 +117,8 @@ impl Window {
             self.slots.insert(place, Slot { index, ..Slot::default() });
         }
         let slot = &mut self.slots[place];
-        OpenSlot { slot, sum: &mut self.sum, totals: &mut self.totals }
+        let Self { sum, totals, weight, .. } = self;
+        OpenSlot { slot, sum, totals, weight }
     }
 
     /// Drops what is beyond the most periods.
@@ -154,6 +162,7 @@ impl Window {
             return;
         };
         let before = std::mem::replace(&mut slot.correction, correction);
+        // For a moment the sum holds all that the slot does: see `weight`.
         before.undo(&mut self.sum, &mut self.totals);
         slot.correction.apply(&mut self.sum, &mut self.totals);
     }
@@ -163,22 +172,26 @@ impl Window {
         slot.correction.undo(&mut self.sum, &mut self.totals);
         for (row, bucket, weight) in slot.cells.iter() {
             self.sum.subtract_cell(row, bucket, weight);
+            self.weight -= weight;
         }
         for &(bucket, excess) in &slot.excess {
             self.sum.add_excess(usize::from(bucket), -excess);
         }
         self.totals.subtract(&slot.totals);
+        self.first = slot.index + 1;
         slot
     }
 
     fn restore(&mut self, slot: Slot) {
         for (row, bucket, weight) in slot.cells.iter() {
             self.sum.add_cell(row, bucket, weight);
+            self.weight += weight;
         }
         for &(bucket, excess) in &slot.excess {
             self.sum.add_excess(usize::from(bucket), excess);
         }
         self.totals.add(&slot.totals);
+        self.first = slot.index;
         slot.correction.apply(&mut self.sum, &mut self.totals);
         self.slots.push_front(slot);
     }
@@ -191,6 +204,11 @@ impl Window {
     /// Totals over the window.
     pub(crate) const fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// The weight of all that was added and has not left, without corrections, in 2^-16 requests.
+    pub(crate) const fn weight(&self) -> u64 {
+        self.weight
     }
 
     /// How far back the window reaches at `now`: from the start of its oldest slot.
@@ -217,15 +235,13 @@ impl OpenSlot<'_> {
     pub(crate) fn add(&mut self, row: usize, bucket: usize, weight: u64) {
         self.slot.cells.add(row, bucket, weight);
         self.sum.add_cell(row, bucket, weight);
+        *self.weight += weight;
     }
 
     /// Adds to the excess of squared weights of a bucket.
     pub(crate) fn add_excess(&mut self, bucket: u16, excess: i128) {
         self.sum.add_excess(usize::from(bucket), excess);
-        match self.slot.excess.iter_mut().find(|(known, _)| *known == bucket) {
-            Some((_, sum)) => *sum += excess,
-            None => self.slot.excess.push((bucket, excess)),
-        }
+        add_by_bucket(&mut self.slot.excess, bucket, excess);
     }
 
     /// Adds what is not in cells.
@@ -238,7 +254,7 @@ impl OpenSlot<'_> {
 impl Correction {
     pub(crate) fn add_excess(&mut self, bucket: u16, excess: i128) {
         if excess != 0 {
-            self.excess.push((bucket, excess));
+            add_by_bucket(&mut self.excess, bucket, excess);
         }
     }
 
@@ -260,6 +276,14 @@ impl Correction {
             sum.add_excess(usize::from(bucket), excess);
         }
         totals.add(&self.totals);
+    }
+}
+
+/// Adds to the excess of a bucket, in a list in order of buckets.
+pub(crate) fn add_by_bucket(list: &mut Vec<(u16, i128)>, bucket: u16, excess: i128) {
+    match list.binary_search_by_key(&bucket, |&(known, _)| known) {
+        Ok(place) => list[place].1 += excess,
+        Err(place) => list.insert(place, (bucket, excess)),
     }
 }
 

@@ -209,3 +209,99 @@ fn what_one_sender_can_do_is_bounded() {
     let again = Delta { age: too_late.since(at), sequence: 100, ..late };
     assert_eq!(other.handle_delta(too_late, &again), Err(DeltaError::Late));
 }
+
+#[test]
+fn backends_keep_their_counts_when_others_have_used_up_their_names() {
+    let mut collector = collector(Some(3));
+    let mut sequences = [0; 2];
+    let mut send = |id: u64, names: &[&str]| {
+        let mut recorder = sender(id);
+        for one in names {
+            let id = recorder.backend(&name(one));
+            recorder
+                .record(Report::complete(Nanos::from_millis(10), Blocker::Backend(id)))
+                .unwrap();
+        }
+        let sequence = &mut sequences[id as usize - 1];
+        *sequence += 1;
+        let delta = Delta { sequence: *sequence, ..recorder.take_delta(Nanos::ZERO) };
+        collector.handle_delta(NOW, &delta).unwrap();
+    };
+    let many: Vec<_> = (0..600).map(|i| format!("many-{i:03}")).collect();
+    send(1, &many.iter().map(String::as_str).collect::<Vec<_>>());
+    send(2, &["zeta"]);
+    send(1, &["more-1"]);
+    send(2, &["alpha"]);
+    send(1, &["more-2"]);
+    let seen = collector.snapshot(NOW);
+    assert!(seen.backends.is_sorted_by(|a, b| a.name < b.name), "{:?}", seen.backends);
+    assert_eq!(seen.backends.len(), 512 + 3, "of sender 1, `zeta`, `alpha` and `other`");
+    // All latencies are equal, so the band is shared evenly.
+    let one = seen.requests_in_band / 604.0;
+    for (backend, requests) in [("zeta", 1.0), ("alpha", 1.0), ("many-000", 1.0), ("other", 90.0)] {
+        let rbc = seen.backend(backend).unwrap().rbc;
+        assert!((rbc - requests * one).abs() < 1e-9, "{backend}: {rbc} of {one}");
+    }
+}
+
+/// Requests of the greatest weight.
+fn heavy(id: u64, sequence: u64, requests: u64) -> Delta {
+    let mut recorder = sender(id);
+    for _ in 0..requests {
+        let report = Report::complete(Nanos::from_millis(20), Blocker::Own);
+        recorder.record(Report { weight: Weight::MAX, ..report }).unwrap();
+    }
+    Delta { sequence, ..recorder.take_delta(Nanos::ZERO) }
+}
+
+#[test]
+fn the_heaviest_senders_are_cut_without_overflow() {
+    for slots_per_period in [5, 1_000] {
+        let config =
+            CollectorConfig { slots_per_period, periods_max: 100, ..CollectorConfig::default() };
+        let mut collector =
+            Collector::new(CollectorConfig { sender_times_max: Some(3), ..config }).unwrap();
+        for (id, deltas) in [(0, 80), (1, 20), (2, 20)] {
+            for sequence in 0..deltas {
+                let taken = collector.handle_delta(NOW, &heavy(id, sequence, 4_096));
+                assert!(matches!(taken, Ok(_) | Err(DeltaError::Overflow)), "{taken:?}");
+            }
+        }
+        collector.snapshot(NOW);
+    }
+    // The most that one sender may weigh, cut as little as possible.
+    let mut collector = collector(Some(3));
+    for (id, deltas) in [(0, 64), (1, 21), (2, 21)] {
+        for sequence in 0..deltas {
+            collector.handle_delta(NOW, &heavy(id, sequence, 64)).unwrap();
+        }
+    }
+    assert_eq!(collector.handle_delta(NOW, &heavy(0, 64, 1)), Err(DeltaError::Overflow));
+    let seen = collector.snapshot(NOW);
+    assert_eq!(seen.requests, 64 * (63 + 21 + 21));
+    let rbc = 65_536.0 * 0.01 * seen.requests as f64;
+    assert!((seen.own_rbc - rbc).abs() < 1e-6 * rbc, "{} for {rbc}", seen.own_rbc);
+}
+
+#[test]
+fn what_senders_offered_is_counted_as_memory_and_merged() {
+    let [mut held, mut free] = [Some(3), None].map(collector);
+    let mut held_more = |sequence| {
+        let mut recorder = sender(1);
+        for millis in 1..=500 {
+            let report = Report::complete(Nanos::from_millis(millis), Blocker::Own);
+            recorder.record(Report { weight: Weight(3 << 15), ..report }).unwrap();
+        }
+        let delta = Delta { sequence, ..recorder.take_delta(Nanos::ZERO) };
+        for one in [&mut held, &mut free] {
+            one.handle_delta(NOW, &delta).unwrap();
+        }
+        (delta, held.heap_bytes() - free.heap_bytes())
+    };
+    let (delta, once) = held_more(1);
+    let least = delta.cells.len() * 8 + delta.squares.len() * 32;
+    assert!((least..2 * least + 1_024).contains(&once), "{once} for {least}");
+    for sequence in 2..60 {
+        assert_eq!(held_more(sequence).1, once, "the same buckets again take no more room");
+    }
+}

@@ -247,3 +247,118 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_slot_that_left_an_open_period_does_not_come_back() {
+    let config = CollectorConfig { requests_max: 1_000, ..CollectorConfig::default() };
+    let mut collector =
+        Collector::new(CollectorConfig { sender_times_max: Some(3), ..config }).unwrap();
+    let send = |collector: &mut Collector, id, sequence, now: u64, age, requests| {
+        let delta = Delta { sequence, ..own(id, requests, Nanos::from_secs(age)) };
+        collector.handle_delta(Instant(now * SECOND), &delta)
+    };
+    for (id, requests) in [(0, 600), (1, 600), (2, 6_000)] {
+        send(&mut collector, id, 1, 10, 0, requests).unwrap();
+    }
+    send(&mut collector, 0, 2, 11, 0, 1).unwrap();
+    let now = Instant(11 * SECOND);
+    assert_eq!(collector.snapshot(now).requests, 1, "slot 10 holds too many");
+    assert_eq!(send(&mut collector, 0, 3, 11, 1, 1), Err(DeltaError::Late));
+    assert_eq!(collector.snapshot(now).requests, 1);
+}
+
+/// Requests of one sender that blocked nobody else and took 20 ms.
+fn own(id: u64, requests: u64, age: Nanos) -> Delta {
+    let mut recorder = Recorder::new(RecorderConfig { sender: id, ..RecorderConfig::default() });
+    for _ in 0..requests {
+        recorder.record(Report::complete(Nanos::from_millis(20), Blocker::Own)).unwrap();
+    }
+    recorder.take_delta(age)
+}
+
+/// A window by its definition, from all deltas that were taken.
+#[derive(Default)]
+struct Defined {
+    /// By slot and sender: requests.
+    taken: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// Slots before this one have left.
+    first: u64,
+}
+
+impl Defined {
+    /// What is left of `amounts`, a number for each sender and slot, in each slot.
+    fn kept(&self, unit: u64) -> BTreeMap<u64, u64> {
+        let mut offered = BTreeMap::<u64, BTreeMap<u64, u64>>::new();
+        for (slot, senders) in &self.taken {
+            for (sender, requests) in senders {
+                *offered.entry(slot / 5).or_default().entry(*sender).or_default() +=
+                    requests * unit;
+            }
+        }
+        let in_slot = |(slot, senders): (&u64, &BTreeMap<u64, u64>)| {
+            let period = &offered[&(slot / 5)];
+            let mut all: Vec<_> = period.values().copied().collect();
+            all.sort_unstable();
+            let limit = if all.len() < 3 { u64::MAX } else { 3 * all[(all.len() - 1) / 2] };
+            let kept = senders.iter().map(|(sender, requests)| {
+                let offered = period[sender];
+                if offered > limit { requests * unit * limit / offered } else { requests * unit }
+            });
+            (*slot, kept.sum())
+        };
+        self.taken.iter().map(in_slot).collect()
+    }
+
+    /// Requests in the window, and their weight, when it was asked in slot `now`.
+    fn asked(&mut self, now: u64, (min, max): (u64, u64), requests_max: u64) -> (u64, u64) {
+        let kept = self.kept(1);
+        let mut first = self.first.max(now.saturating_sub(max));
+        let sum = |first: u64| kept.range(first..).map(|(_, requests)| requests).sum::<u64>();
+        let slots = |first: u64| kept.range(first..).count();
+        while slots(first) > 1 && (sum(first) > requests_max || first + min < now) {
+            first += 1;
+        }
+        // Empty slots at the start have not left: they were never there.
+        self.first =
+            kept.range(..first).next_back().map_or(0, |(slot, _)| slot + 1).max(self.first);
+        (sum(first), self.kept(1 << 16).range(first..).map(|(_, weight)| weight).sum())
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_left_early_the_window_is_what_its_definition_says(
+        steps in prop::collection::vec((0..2_u64, 0..5_u64, 1..60_u64, 0..10_u64, 0..3_u8), 1..150),
+        requests_max in 1..300_u64,
+        periods_min in 0..3_u32,
+    ) {
+        let config = CollectorConfig {
+            requests_max, periods_min, periods_max: 3, requests_in_band_min: 1e-9, ..CollectorConfig::default()
+        };
+        let mut collector =
+            Collector::new(CollectorConfig { sender_times_max: Some(3), ..config }).unwrap();
+        let reach = (u64::from(periods_min) * 5, 15);
+        let mut defined = Defined::default();
+        let mut now = 20;
+        for (sequence, (pause, id, requests, age, ask)) in (0..).zip(steps) {
+            now += pause;
+            let delta = Delta { sequence, ..own(id, requests, Nanos::from_secs(age)) };
+            match collector.handle_delta(Instant(now * SECOND), &delta) {
+                Ok(_) => {
+                    let slot = defined.taken.entry(now - age).or_default();
+                    *slot.entry(id).or_default() += requests;
+                }
+                Err(refused) => prop_assert_eq!(refused, DeltaError::Late),
+            }
+            if ask == 0 {
+                let seen = collector.snapshot(Instant(now * SECOND));
+                let (requests, weight) = defined.asked(now, reach, requests_max);
+                prop_assert_eq!(seen.requests, requests, "at {}", now);
+                let rbc = weight as f64 / 65_536.0 * 0.01;
+                prop_assert!((seen.own_rbc - rbc).abs() < 1e-6, "{} for {}", seen.own_rbc, rbc);
+            }
+        }
+        let last = collector.snapshot(Instant((now + 16) * SECOND));
+        prop_assert_eq!((last.requests, last.own_rbc, last.requests_in_band), (0, 0.0, 0.0));
+    }
+}
