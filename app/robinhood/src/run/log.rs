@@ -3,8 +3,10 @@
 //! Place in the flow: adapters, agents and the controller report events; this decides how they look and which are left out.
 
 use std::io;
+use std::mem::{Discriminant, discriminant};
 
 use robinhood_control::ControlLoop;
+use robinhood_controller::HoldReason;
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
@@ -79,7 +81,7 @@ impl LogSection {
 #[derive(Debug, Default)]
 pub(crate) struct DecisionLog {
     period: u64,
-    hold: Option<String>,
+    hold: Option<Discriminant<HoldReason>>,
 }
 
 impl DecisionLog {
@@ -93,9 +95,10 @@ impl DecisionLog {
                 moved_bytes = decision.moved().0,
                 "{decision}"
             );
-            let hold = decision.hold.as_ref().map(ToString::to_string);
+            // The reason itself: its numbers differ from period to period.
+            let hold = decision.hold.as_ref().map(discriminant);
             if hold != self.hold {
-                match &hold {
+                match &decision.hold {
                     Some(reason) => {
                         tracing::info!(period = decision.period, "limits stay: {reason}");
                     }
