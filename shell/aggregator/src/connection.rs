@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use robinhood_protocol::delta::{Frame, parse};
+use robinhood_protocol::delta::{Frame, decode, parse};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -26,6 +26,12 @@ pub(crate) struct Frames {
 const BUFFERED_BYTES_MAX: usize = 256 << 20;
 /// What a read asks for, and what a buffer keeps between frames.
 const READ_BYTES: usize = 4 << 10;
+/// How long a connection may be open before it has shown the token.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// The byte of a frame that says its kind, and what it is in a hello.
+const HELLO_KIND: (usize, u8) = (3, 0);
+/// Senders that one connection may speak for: whoever has the token cannot claim all of them over one connection.
+pub(crate) const SENDERS_MAX: usize = 4;
 /// How long a connection that is ended may take to hear why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -60,6 +66,26 @@ impl Drop for Buffer<'_> {
     }
 }
 
+/// Who speaks over a connection.
+#[derive(Debug)]
+struct Speaker {
+    admitted: bool,
+    /// The senders that it has spoken for.
+    senders: Vec<u64>,
+}
+
+impl Speaker {
+    /// Whether it may speak for this sender too.
+    fn may_be(&mut self, sender: u64) -> bool {
+        let known = self.senders.contains(&sender);
+        let may = known || self.senders.len() < SENDERS_MAX;
+        if may && !known {
+            self.senders.push(sender);
+        }
+        may
+    }
+}
+
 impl Frames {
     /// Serves a connection until it ends.
     pub(crate) async fn serve(&self, mut stream: TcpStream) {
@@ -72,8 +98,10 @@ impl Frames {
     /// Counts what comes. A sender that goes, in the middle of a frame or not, is no error.
     async fn read(&self, stream: &mut TcpStream) -> Result<(), (Reason, String)> {
         let mut buffer = Buffer { bytes: Vec::new(), counted: 0, of_all: &self.buffered };
-        let mut admitted = self.token.is_none();
-        let mut deadline = tokio::time::Instant::now() + self.idle_timeout;
+        let mut speaker = Speaker { admitted: self.token.is_none(), senders: Vec::new() };
+        let patience =
+            if speaker.admitted { self.idle_timeout } else { self.idle_timeout.min(HELLO_WITHIN) };
+        let mut deadline = tokio::time::Instant::now() + patience;
         loop {
             buffer.bytes.reserve(READ_BYTES);
             if buffer.is_too_much() {
@@ -85,11 +113,15 @@ impl Frames {
                 Ok(Ok(0) | Err(_)) => return Ok(()),
                 Ok(Ok(_)) => {}
                 Err(_) => {
-                    let message = format!("no whole frame within {:?}", self.idle_timeout);
+                    let message = if speaker.admitted {
+                        format!("no whole frame within {:?}", self.idle_timeout)
+                    } else {
+                        format!("no token within {patience:?}")
+                    };
                     return Err(self.services.refuse(Reason::Idle, &message));
                 }
             }
-            while self.frame(&mut buffer, &mut admitted)? {
+            while self.frame(&mut buffer, &mut speaker)? {
                 deadline = tokio::time::Instant::now() + self.idle_timeout;
             }
         }
@@ -99,25 +131,43 @@ impl Frames {
     fn frame(
         &self,
         buffer: &mut Buffer<'_>,
-        admitted: &mut bool,
+        speaker: &mut Speaker,
     ) -> Result<bool, (Reason, String)> {
         let parsed = parse(&buffer.bytes);
+        // Without the token nobody fills buffers with the payload of a delta.
+        let (place, hello) = HELLO_KIND;
+        let is_delta = buffer.bytes.get(place).is_some_and(|&kind| kind != hello);
+        if !speaker.admitted && parsed.is_ok() && is_delta {
+            return Err(self.unauthorized());
+        }
         let parsed = parsed.map_err(|error| self.services.refuse(error.into(), &error))?;
         let Some((frame, used)) = parsed else { return Ok(false) };
         match frame {
             Frame::Hello(shown) => {
-                *admitted = self.token.as_ref().is_none_or(|token| token.matches(shown));
+                speaker.admitted = self.token.as_ref().is_none_or(|token| token.matches(shown));
+                if !speaker.admitted {
+                    return Err(self.unauthorized());
+                }
             }
             // A refused delta is counted; the next one may be good.
-            Frame::Delta(payload) if *admitted => _ = self.services.handle_payload(payload),
-            Frame::Delta(_) => {}
-        }
-        if !*admitted {
-            let message =
-                "a token is needed here, in a hello before all deltas: none came, or another";
-            return Err(self.services.refuse(Reason::Unauthorized, &message));
+            Frame::Delta(payload) => _ = self.count(payload, speaker),
         }
         buffer.consume(used);
         Ok(true)
+    }
+
+    fn count(&self, payload: &[u8], speaker: &mut Speaker) -> Result<(), (Reason, String)> {
+        let delta = decode(payload);
+        let delta = delta.map_err(|error| self.services.refuse(error.into(), &error))?;
+        if !speaker.may_be(delta.sender) {
+            let message = format!("more than {SENDERS_MAX} senders over one connection");
+            return Err(self.services.refuse(Reason::ConnectionSenders, &message));
+        }
+        self.services.handle_delta(&delta)
+    }
+
+    fn unauthorized(&self) -> (Reason, String) {
+        let message = "a token is needed here, in a hello before all deltas: none came, or another";
+        self.services.refuse(Reason::Unauthorized, &message)
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, RawQuery, Request, State};
-use axum::http::header::{AUTHORIZATION, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{AUTHORIZATION, CONNECTION, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use robinhood_blocking::ServiceName;
-use robinhood_intake::{BODY_BYTES_MAX, Receipt};
+use robinhood_blocking::{RecorderConfig, ServiceName};
+use robinhood_intake::{BODY_BYTES_MAX, Intake, Receipt};
 use robinhood_stats::{Instant, Nanos};
 use serde::Serialize;
 
@@ -88,11 +88,12 @@ pub(crate) fn router(services: &Arc<Services>, metrics: Metrics, token: Option<T
         .with_state(services.clone())
         .merge(Router::new().route("/metrics", get(Metrics::scrape)).with_state(metrics))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(axum::middleware::from_fn_with_state((services.clone(), token), guard));
+        .layer(axum::middleware::from_fn_with_state((services.clone(), token.clone()), guard));
     Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(async || "ok\n")) // state is soft: it is of use from the first delta on
         .merge(guarded)
+        .layer(axum::middleware::from_fn_with_state(token, let_go))
 }
 
 fn refuse<T>(status: StatusCode, reason: impl Into<String>) -> Result<T, Refused> {
@@ -116,6 +117,16 @@ async fn guard(
         return refuse::<()>(StatusCode::UNAUTHORIZED, reason).into_response();
     }
     next.run(request).await
+}
+
+/// Ends the connection after an answer to somebody who did not show the token: nobody else keeps a place.
+async fn let_go(State(token): State<Option<Token>>, request: Request, next: Next) -> Response {
+    let stays = token.is_none_or(|token| shows(request.headers(), &token));
+    let mut response = next.run(request).await;
+    if !stays {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 fn shows(headers: &HeaderMap, token: &Token) -> bool {
@@ -183,13 +194,23 @@ async fn reports(
         Ok(body) => body,
         Err(error) => return refuse(error.status(), error.body_text()),
     };
+    // No service comes into being for lines of which none can be counted.
+    if !services.knows(&asked.service) {
+        let receipt = Intake::new(RecorderConfig::default()).handle_lines(&body);
+        if receipt.accepted == 0 {
+            return Ok(received(receipt));
+        }
+    }
     let intake = match services.intake(&asked.service) {
         Ok(intake) => intake,
         Err((_, reason)) => return refuse(StatusCode::SERVICE_UNAVAILABLE, reason),
     };
-    let receipt = intake.handle_lines(&body);
+    Ok(received(intake.handle_lines(&body)))
+}
+
+fn received(receipt: Receipt) -> (StatusCode, Json<Receipt>) {
     let none = receipt.accepted == 0 && receipt.refused > 0;
-    Ok((if none { StatusCode::BAD_REQUEST } else { StatusCode::OK }, Json(receipt)))
+    (if none { StatusCode::BAD_REQUEST } else { StatusCode::OK }, Json(receipt))
 }
 
 async fn list(State(services): Shared) -> Json<ServicesView> {

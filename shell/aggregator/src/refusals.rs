@@ -18,6 +18,8 @@ pub enum Reason {
     Unauthorized,
     /// A connection that was silent for too long.
     Idle,
+    /// A connection that the system did not hand over: too many open files, say.
+    NotAccepted,
     /// More connections, or more bytes in their buffers, than are held.
     TooManyConnections,
     /// A frame whose content ends too early or has numbers that do not fit.
@@ -32,6 +34,8 @@ pub enum Reason {
     Duplicate,
     /// Older than what is still counted.
     Late,
+    /// More senders than one connection may speak for.
+    ConnectionSenders,
     /// More senders than a service tells apart.
     TooManySenders,
     /// More, or larger, deltas than a sender may send in a control period.
@@ -44,12 +48,13 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::NotAFrame,
         Self::Version,
         Self::TooLarge,
         Self::Unauthorized,
         Self::Idle,
+        Self::NotAccepted,
         Self::TooManyConnections,
         Self::Undecodable,
         Self::TooManyNames,
@@ -57,6 +62,7 @@ impl Reason {
         Self::Malformed,
         Self::Duplicate,
         Self::Late,
+        Self::ConnectionSenders,
         Self::TooManySenders,
         Self::TooOften,
         Self::Overflow,
@@ -71,6 +77,7 @@ impl Reason {
             Self::TooLarge => "too_large",
             Self::Unauthorized => "unauthorized",
             Self::Idle => "idle",
+            Self::NotAccepted => "not_accepted",
             Self::TooManyConnections => "too_many_connections",
             Self::Undecodable => "undecodable",
             Self::TooManyNames => "too_many_names",
@@ -78,6 +85,7 @@ impl Reason {
             Self::Malformed => "malformed",
             Self::Duplicate => "duplicate",
             Self::Late => "late",
+            Self::ConnectionSenders => "connection_senders",
             Self::TooManySenders => "too_many_senders",
             Self::TooOften => "too_often",
             Self::Overflow => "overflow",

@@ -1,5 +1,6 @@
 //! The running aggregator: two listeners and a clock on one thread.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -22,6 +23,9 @@ use crate::services::Services;
 
 /// Connections that wait to be accepted: when an aggregator is started anew, all senders come at once.
 const BACKLOG: i32 = 4_096;
+
+/// What a connection hears that is one too many.
+const ONE_TOO_MANY: &[u8] = b"too many connections of senders here: raise connections_max\n";
 
 /// A running aggregator. Dropping it ends it.
 #[derive(Debug)]
@@ -119,7 +123,12 @@ async fn serve(
     let metrics = Metrics::new(services.clone(), connections.clone());
     let routes: Router = router(services, metrics, config.token.clone());
     let http = TcpListener::from_std(http)?;
-    let http = GuardedListener::new(http, config.http_connections_max, config.idle_timeout);
+    let http = GuardedListener::new(
+        http,
+        services.clone(),
+        config.http_connections_max,
+        config.idle_timeout,
+    );
     let shared = Arc::new(Frames {
         services: services.clone(),
         token: config.token.clone(),
@@ -144,7 +153,7 @@ async fn clock(services: &Services) -> std::convert::Infallible {
     }
 }
 
-/// Accepts senders; those above the bound are let go at once.
+/// Accepts senders; those above the bound are told so, and let go at once.
 async fn senders(
     listener: TcpListener,
     frames: Arc<Frames>,
@@ -152,9 +161,11 @@ async fn senders(
     connections: Arc<AtomicUsize>,
 ) -> std::convert::Infallible {
     loop {
-        let (stream, _) = accept(&listener).await;
+        let (stream, _) = accept(&listener, frames.services.refusals()).await;
         if connections.load(Relaxed) >= connections_max {
             frames.services.refusals().count(Reason::TooManyConnections);
+            // It does not block, and an empty buffer takes a line at once.
+            _ = stream.into_std().and_then(|mut stream| stream.write_all(ONE_TOO_MANY));
             continue;
         }
         let open = Open::new(&connections);

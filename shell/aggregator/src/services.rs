@@ -6,7 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use robinhood_blocking::{CollectorConfig, ConfigError, Delta, ServiceName};
 use robinhood_intake::Intake;
-use robinhood_protocol::delta::decode;
 use robinhood_stats::{Instant, Nanos};
 
 use crate::config::AggregatorConfig;
@@ -64,17 +63,6 @@ impl Services {
         self.ask_all(|service, now| service.view(now).deltas).into_iter().sum()
     }
 
-    /// Counts the payload of a frame.
-    ///
-    /// # Errors
-    /// Why nothing of it was counted, and the same for people.
-    pub fn handle_payload(&self, payload: &[u8]) -> Result<(), (Reason, String)> {
-        match decode(payload) {
-            Ok(delta) => self.handle_delta(&delta),
-            Err(error) => Err(self.refuse(error.into(), &error)),
-        }
-    }
-
     /// Counts a delta.
     ///
     /// # Errors
@@ -91,6 +79,11 @@ impl Services {
             Ok(_) => Ok(()),
             Err(error) => Err(self.refuse(error.into(), &error)),
         }
+    }
+
+    /// Whether a service is held.
+    pub(crate) fn knows(&self, name: &ServiceName) -> bool {
+        self.lock().contains_key(name)
     }
 
     /// Where lines of a service's finished requests are counted.
