@@ -13,7 +13,7 @@ use robinhood_protocol::http::parse;
 use robinhood_stats::Instant;
 
 use crate::token::Token;
-use crate::views::SnapshotView;
+use crate::views::{SNAPSHOT_SCHEMA, SnapshotView};
 
 /// How long to connect, or to be answered, may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// An aggregator with fewer requests in the tail band was started a short time ago: others may know more.
 const WELL_INFORMED_REQUESTS: f64 = 30.0;
+/// A source that failed is left alone for so long, unless nobody else answers.
+const REST: Duration = Duration::from_secs(5);
 /// Slots after which a controller takes its input for stale: three periods.
 const STALE_SLOTS: u32 = 15;
 
@@ -157,19 +159,35 @@ impl Polling {
         }
     }
 
-    /// Asks one after the other until one is well informed; else the best informed is taken.
+    /// Asks those that did not fail a moment ago; when none of them answers, the others.
     fn round(&mut self) -> (Option<Received>, Option<String>) {
+        let now = Moment::now();
+        let places = (0..self.sources.len()).map(|place| (self.first + place) % self.sources.len());
+        let (rested, resting): (Vec<_>, Vec<_>) =
+            places.partition(|&place| self.sources[place].rests_until.is_none_or(|at| at <= now));
+        let (found, said) = self.ask(&rested);
+        if found.is_some() {
+            return (found, said);
+        }
+        let (found, said_then) = self.ask(&resting);
+        (found, said_then.or(said))
+    }
+
+    /// Asks one after the other until one is well informed; else the best informed is taken.
+    fn ask(&mut self, places: &[usize]) -> (Option<Received>, Option<String>) {
         let mut best: Option<(f64, usize, Received)> = None;
         let mut said = None;
-        for place in 0..self.sources.len() {
-            let place = (self.first + place) % self.sources.len();
-            let view = match self.sources[place].ask() {
+        for &place in places {
+            let source = &mut self.sources[place];
+            let view = match source.ask() {
                 Ok(view) => view,
                 Err(error) => {
-                    said = Some(format!("{}: {error}", self.sources[place].address));
+                    source.rests_until = Some(Moment::now() + REST);
+                    said = Some(format!("{}: {error}", source.address));
                     continue;
                 }
             };
+            source.rests_until = None;
             let age = view.snapshot.age(view.snapshot.at).map(|age| Duration::from_nanos(age.0));
             let fresh = age.is_some_and(|age| age <= self.slot * STALE_SLOTS);
             let requests = if fresh { view.snapshot.requests_in_band } else { 0.0 };
@@ -191,8 +209,11 @@ impl Polling {
 /// One aggregator, and the connection to it.
 struct Source {
     address: String,
+    service: ServiceName,
     request: String,
     stream: Option<TcpStream>,
+    /// Whether, and how long, it is left alone.
+    rests_until: Option<Moment>,
 }
 
 impl Source {
@@ -203,7 +224,7 @@ impl Source {
         let request = format!(
             "GET /v1/snapshot?service={service} HTTP/1.1\r\nhost: {address}\r\n{shown}\r\n"
         );
-        Self { address, request, stream: None }
+        Self { address, service: service.clone(), request, stream: None, rests_until: None }
     }
 
     fn ask(&mut self) -> Result<SnapshotView, String> {
@@ -249,7 +270,15 @@ impl Source {
             let said = String::from_utf8_lossy(&body);
             return Err(format!("status {status}: {}", said.trim()));
         }
-        serde_json::from_slice(&body).map_err(|error| format!("not a snapshot: {error}"))
+        let view: SnapshotView =
+            serde_json::from_slice(&body).map_err(|error| format!("not a snapshot: {error}"))?;
+        if view.schema != SNAPSHOT_SCHEMA {
+            return Err(format!("`{}`: this program reads {SNAPSHOT_SCHEMA}", view.schema));
+        }
+        if view.service != self.service {
+            return Err(format!("a snapshot of `{}`, and not of `{}`", view.service, self.service));
+        }
+        Ok(view)
     }
 }
 
@@ -292,7 +321,7 @@ mod tests {
             ..Snapshot::default()
         };
         let view = SnapshotView {
-            schema: "robinhood.snapshot/1".to_owned(),
+            schema: SNAPSHOT_SCHEMA.to_owned(),
             service: "default".parse().unwrap(),
             age_ns: Nanos(200),
             snapshot,
@@ -302,5 +331,18 @@ mod tests {
         assert_eq!((seen.at, seen.newest), (Instant(9_750), Some(Instant(8_750))));
         assert_eq!((seen.age(Instant(10_000)), seen.requests), (Some(Nanos(1_250)), 7));
         assert_eq!(at(1_249), None);
+    }
+
+    #[test]
+    fn who_failed_rests_but_is_asked_when_nobody_else_answers() {
+        let service = "default".parse().unwrap();
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let sources = vec![Source::new(closed.to_string(), &service, None)];
+        let mut polling = Polling { sources, first: 0, slot: Duration::from_secs(1) };
+        for _ in 0..2 {
+            let (found, said) = polling.round();
+            assert!(found.is_none() && said.is_some_and(|said| said.contains("refused")));
+            assert!(polling.sources[0].rests_until.is_some());
+        }
     }
 }

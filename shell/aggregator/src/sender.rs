@@ -1,8 +1,10 @@
 //! The sender of an application server: a delta goes to all aggregators, and nobody waits for any of them.
 //!
-//! Place in the flow: whoever counts hands a delta over once a second. Each aggregator has a thread and a place for one delta; a delta that is
-//! still there when the next one comes is lost, as is one that was under way when a connection broke. State at the receivers is soft.
+//! Place in the flow: whoever counts hands a delta over once a second. Each aggregator has a thread, and for each sender a place for one delta; a
+//! delta that is still there when the next one comes is lost, as is one that was under way when a connection broke. State at the receivers is soft.
+//! Nothing is answered: that an aggregator takes what is written is known when the connection is still open at the next delta.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,10 +13,14 @@ use std::time::Duration;
 use robinhood_blocking::Delta;
 use robinhood_protocol::delta::{EncodeError, write_delta, write_hello};
 
+use crate::connection::SENDERS_MAX;
 use crate::token::Token;
 
 /// How long to connect, or to write, may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+#[cfg(target_os = "linux")]
+/// How long what was written may wait for a receiver that is not there: after a partition nothing older arrives as if it were new.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 /// Time before a new attempt after the first failure; doubles up to the last.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 /// Of what an aggregator says when it ends a connection.
@@ -25,7 +31,7 @@ const LAST_WORDS_BYTES_MAX: usize = 512;
 pub struct SenderStatus {
     /// Its address, as it was given.
     pub address: String,
-    /// Whether the last attempt worked.
+    /// Whether the connection that was open at the last delta had taken one before.
     pub connected: bool,
     /// Deltas that were written.
     pub sent: u64,
@@ -33,7 +39,7 @@ pub struct SenderStatus {
     pub lost: u64,
     /// Bytes that were written.
     pub sent_bytes: u64,
-    /// What went wrong last.
+    /// What went wrong last. It stays until a connection has taken a delta and is still open at the next.
     pub error: Option<String>,
 }
 
@@ -52,8 +58,8 @@ struct Target {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is to be sent next.
-    frame: Option<Arc<[u8]>>,
+    /// What is to be sent next: one frame for each sender, no more than [`SENDERS_MAX`].
+    frames: VecDeque<(u64, Arc<[u8]>)>,
     stopping: bool,
     status: SenderStatus,
 }
@@ -82,8 +88,7 @@ impl DeltaSender {
             let mut state = target.state();
             match &framed {
                 Ok(frame) => {
-                    let before = state.frame.replace(frame.clone());
-                    state.status.lost += u64::from(before.is_some());
+                    state.put(delta.sender, frame.clone());
                     target.wake.notify_one();
                 }
                 Err(error) => {
@@ -109,6 +114,25 @@ impl Drop for DeltaSender {
     }
 }
 
+impl State {
+    /// The newest frame of a sender takes the place of the one before.
+    fn put(&mut self, sender: u64, frame: Arc<[u8]>) {
+        let before = self.frames.iter().position(|(of, _)| *of == sender);
+        let full = (self.frames.len() == SENDERS_MAX).then_some(0);
+        if let Some(place) = before.or(full) {
+            self.frames.remove(place);
+            self.status.lost += 1;
+        }
+        self.frames.push_back((sender, frame));
+    }
+}
+
+/// A connection, and the deltas that were written to it.
+struct Open {
+    stream: TcpStream,
+    deltas: u64,
+}
+
 /// A delta that is too large goes without the latencies of batches, which RBC does not need.
 fn framed(delta: &Delta) -> Result<Arc<[u8]>, EncodeError> {
     let mut out = Vec::new();
@@ -130,21 +154,24 @@ impl Target {
 
     fn run(&self) {
         let address = self.state().status.address.clone();
-        let mut stream = None;
+        let mut open = None;
         let mut backoff = BACKOFF[0];
         while let Some(frame) = self.next() {
-            let sent = self.send(&address, &mut stream, &frame);
+            let sent = self.send(&address, &mut open, &frame);
             let mut state = self.state();
-            state.status.connected = sent.is_ok();
             match sent {
-                Ok(()) => {
+                Ok(holds) => {
                     state.status.sent += 1;
                     state.status.sent_bytes += frame.len() as u64;
-                    state.status.error = None;
-                    backoff = BACKOFF[0];
+                    if holds {
+                        state.status.connected = true;
+                        state.status.error = None;
+                        backoff = BACKOFF[0];
+                    }
                 }
                 Err(error) => {
-                    stream = None;
+                    open = None;
+                    state.status.connected = false;
                     state.status.lost += 1;
                     state.status.error = Some(error);
                     drop(state);
@@ -162,7 +189,7 @@ impl Target {
             if state.stopping {
                 return None;
             }
-            if let Some(frame) = state.frame.take() {
+            if let Some((_, frame)) = state.frames.pop_front() {
                 return Some(frame);
             }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -176,25 +203,31 @@ impl Target {
         drop(self.wake.wait_timeout_while(state, time, going_on));
     }
 
-    fn send(
-        &self,
-        address: &str,
-        stream: &mut Option<TcpStream>,
-        frame: &[u8],
-    ) -> Result<(), String> {
-        if let Some(open) = stream {
-            // It may have ended since the last second: then this delta goes over a new one, unless it was told why.
-            match last_words(open) {
-                Some(words) if words.is_empty() => *stream = None,
+    /// Sends a frame; whether the connection had taken one before.
+    fn send(&self, address: &str, kept: &mut Option<Open>, frame: &[u8]) -> Result<bool, String> {
+        if let Some(open) = kept {
+            // It may have ended since the last second: then this delta goes over a new one, unless it was told why or it never held.
+            match last_words(&mut open.stream) {
+                Some(words) if words.is_empty() && open.deltas > 1 => *kept = None,
+                Some(words) if words.is_empty() => {
+                    return Err(
+                        "it ended the connection after one delta, without a word".to_owned()
+                    );
+                }
                 Some(words) => return Err(words),
                 None => {}
             }
         }
-        let open = match stream {
+        let open = match kept {
             Some(open) => open,
-            None => stream.insert(self.connect(address).map_err(|error| error.to_string())?),
+            None => {
+                let stream = self.connect(address).map_err(|error| error.to_string())?;
+                kept.insert(Open { stream, deltas: 0 })
+            }
         };
-        open.write_all(frame).map_err(|error| error.to_string())
+        open.stream.write_all(frame).map_err(|error| error.to_string())?;
+        open.deltas += 1;
+        Ok(open.deltas > 1)
     }
 
     fn connect(&self, address: &str) -> std::io::Result<TcpStream> {
@@ -204,6 +237,9 @@ impl Target {
                 Ok(mut stream) => {
                     stream.set_write_timeout(Some(PATIENCE))?;
                     stream.set_nodelay(true)?;
+                    #[cfg(target_os = "linux")]
+                    socket2::SockRef::from(&stream)
+                        .set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
                     if let Some(token) = &self.token {
                         let mut hello = Vec::new();
                         write_hello(token.expose().as_bytes(), &mut hello)
@@ -232,4 +268,25 @@ fn last_words(stream: &mut TcpStream) -> Option<String> {
     }
     let said = String::from_utf8_lossy(&words[..read.unwrap_or(0)]);
     Some(said.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delta_takes_the_place_of_its_own_sender_and_of_the_oldest_when_all_are_taken() {
+        let mut state = State::default();
+        let frame = |byte: u8| Arc::from([byte].as_slice());
+        let waiting = |state: &State| {
+            state.frames.iter().map(|(sender, frame)| (*sender, frame[0])).collect::<Vec<_>>()
+        };
+        state.put(7, frame(0));
+        state.put(8, frame(1));
+        state.put(7, frame(2));
+        assert_eq!((waiting(&state), state.status.lost), (vec![(8, 1), (7, 2)], 1));
+        (9..=11).for_each(|sender| state.put(sender, frame(3)));
+        assert_eq!(waiting(&state), [(7, 2), (9, 3), (10, 3), (11, 3)]);
+        assert_eq!(state.status.lost, 2);
+    }
 }

@@ -11,7 +11,9 @@ use robinhood_intake::Intake;
 use robinhood_stats::{Instant, Nanos};
 
 use crate::daily::Daily;
-use crate::views::{BackendRbc, DailyView, RbcView, ScaleView, ServiceView, SnapshotView};
+use crate::views::{
+    BackendRbc, DailyView, RbcView, SNAPSHOT_SCHEMA, ScaleView, ServiceView, SnapshotView,
+};
 
 /// Requests in the tail band from which on a controller goes by the full step.
 const CONFIDENT_REQUESTS: f64 = 30.0;
@@ -97,7 +99,7 @@ impl Service {
 
     pub(crate) fn snapshot_view(&self, now: Instant) -> SnapshotView {
         SnapshotView {
-            schema: "robinhood.snapshot/1".to_owned(),
+            schema: SNAPSHOT_SCHEMA.to_owned(),
             service: self.name.clone(),
             age_ns: now.since(self.snapshot.at),
             snapshot: self.snapshot.clone(),

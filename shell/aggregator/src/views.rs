@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// The schema of [`DeltasPost`].
 pub(crate) const DELTA_SCHEMA: &str = "robinhood.delta/1";
+/// The schema of [`SnapshotView`].
+pub(crate) const SNAPSHOT_SCHEMA: &str = "robinhood.snapshot/1";
 
 /// What `POST /v1/deltas` takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -209,9 +209,20 @@ fn what_is_refused_is_counted_by_reason_and_moves_nothing() {
     assert_eq!(status, 404);
     let (status, _) = ask(aggregator.http_address(), "GET /v1/rbc", "origin: http://evil\r\n", "");
     assert_eq!(status, 403);
+    let (status, _) =
+        ask(aggregator.http_address(), "POST /v1/reports?service=typo", "", "no line\n");
+    assert_eq!(status, 400);
     let services: ServicesView = get(&aggregator, "/v1/services");
     assert_eq!(services.services.len(), 1, "{services:?}");
     assert_eq!((services.services[0].deltas, Some(services.services[0].requests)), (1, before));
+    // The fifth sender over one connection is one too many.
+    let mut stream = TcpStream::connect(aggregator.frames_address()).unwrap();
+    let five: Vec<Delta> = (11..16).map(|id| delta(&mut recorder("shop", id))).collect();
+    let mut frames = Vec::new();
+    five.iter().for_each(|delta| write_delta(delta, &mut frames).unwrap());
+    stream.write_all(&frames).unwrap();
+    wait_for("sender", || (refusals().of(Reason::ConnectionSenders) == 1).then_some(()));
+    assert_eq!(aggregator.services().accepted(), 5);
     // The seventeenth service is one too many.
     for number in 0..16 {
         let delta = delta(&mut recorder(&format!("s{number}"), 1));
@@ -235,11 +246,25 @@ fn without_the_token_nobody_sends_or_asks() {
     stream.read_to_string(&mut said).unwrap();
     assert!(said.contains("a token is needed"), "{said}");
 
+    // Without the token nobody leaves bytes of a delta here.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"RH\x01\x01").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert!(said.contains("a token is needed"), "{said}");
+
     let mut counting = recorder("shop", 1);
     let without = DeltaSender::start(&[address.to_string()], None).unwrap();
     wait_for("a refusal that the sender tells", || {
         without.send(&delta(&mut counting));
         without.status()[0].error.clone().filter(|error| error.contains("token"))
+    });
+    wait_for("two more attempts", || {
+        without.send(&delta(&mut counting));
+        let status = without.status().remove(0);
+        assert!(status.error.is_some() && !status.connected, "it was never heard: {status:?}");
+        (status.sent >= 3).then_some(())
     });
     let with = DeltaSender::start(&[address.to_string()], token.as_ref()).unwrap();
     with.send(&delta(&mut counting));
@@ -279,16 +304,28 @@ fn connections_are_bounded_and_silent_ones_end() {
     });
     let aggregator = aggregator.unwrap();
     let refusals = || aggregator.services().refusals();
-    let silent: Vec<_> =
-        (0..2).map(|_| TcpStream::connect(aggregator.frames_address()).unwrap()).collect();
-    let mut third = TcpStream::connect(aggregator.frames_address()).unwrap();
+    let heard = |mut stream: TcpStream| {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said
+    };
     wait_for("a refusal", || {
-        // The first two may have ended before it came, on a busy machine.
-        third = TcpStream::connect(aggregator.frames_address()).unwrap();
-        (refusals().of(Reason::TooManyConnections) > 0).then_some(())
+        // The first two may have ended before the third came, on a busy machine.
+        let three = [(); 3].map(|()| TcpStream::connect(aggregator.frames_address()).unwrap());
+        let said = three.map(heard);
+        said.iter().any(|said| said.contains("too many connections")).then_some(())
     });
+    assert!(refusals().of(Reason::TooManyConnections) > 0);
     wait_for("idle", || (refusals().of(Reason::Idle) >= 2).then_some(()));
-    drop(silent);
+    // Bytes of a request that come one by one buy no time.
+    let mut slow = TcpStream::connect(aggregator.http_address()).unwrap();
+    slow.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    slow.write_all(b"GET /livez HTTP/1.1\r\nx: ").unwrap();
+    wait_for("the end of a slow request", || {
+        let ended = slow.write_all(b"x").is_err() || slow.read(&mut [0; 64]).is_ok_and(|n| n == 0);
+        ended.then_some(())
+    });
     let sender = DeltaSender::start(&[aggregator.frames_address().to_string()], None).unwrap();
     let mut counting = recorder("shop", 1);
     wait_for("a place", || {
