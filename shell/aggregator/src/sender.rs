@@ -2,13 +2,13 @@
 //!
 //! Place in the flow: whoever counts hands a delta over once a second. Each aggregator has a thread, and for each sender a place for one delta; a
 //! delta that is still there when the next one comes is lost, as is one that was under way when a connection broke. State at the receivers is soft.
-//! Nothing is answered: that an aggregator takes what is written is known when the connection is still open at the next delta.
+//! Nothing is answered: that an aggregator takes what is written is known when the connection is still open some time later.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant as Moment};
 
 use robinhood_blocking::Delta;
 use robinhood_protocol::delta::{EncodeError, write_delta, write_hello};
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 /// Time before a new attempt after the first failure; doubles up to the last.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
+/// A connection that is still open at a delta after so long holds: an aggregator that refuses one says so sooner. Deltas come once a second.
+const HOLDS_AFTER: Duration = Duration::from_millis(500);
 /// Of what an aggregator says when it ends a connection.
 const LAST_WORDS_BYTES_MAX: usize = 512;
 
@@ -31,7 +33,7 @@ const LAST_WORDS_BYTES_MAX: usize = 512;
 pub struct SenderStatus {
     /// Its address, as it was given.
     pub address: String,
-    /// Whether the connection that was open at the last delta had taken one before.
+    /// Whether the connection holds: it was still open at a delta half a second after it began.
     pub connected: bool,
     /// Deltas that were written.
     pub sent: u64,
@@ -39,7 +41,7 @@ pub struct SenderStatus {
     pub lost: u64,
     /// Bytes that were written.
     pub sent_bytes: u64,
-    /// What went wrong last. It stays until a connection has taken a delta and is still open at the next.
+    /// What went wrong last. It stays until a connection holds.
     pub error: Option<String>,
 }
 
@@ -127,10 +129,11 @@ impl State {
     }
 }
 
-/// A connection, and the deltas that were written to it.
+/// A connection, since when it is open, and whether it was later.
 struct Open {
     stream: TcpStream,
-    deltas: u64,
+    since: Moment,
+    holds: bool,
 }
 
 /// A delta that is too large goes without the latencies of batches, which RBC does not need.
@@ -203,31 +206,28 @@ impl Target {
         drop(self.wake.wait_timeout_while(state, time, going_on));
     }
 
-    /// Sends a frame; whether the connection had taken one before.
+    /// Sends a frame; whether the connection holds.
     fn send(&self, address: &str, kept: &mut Option<Open>, frame: &[u8]) -> Result<bool, String> {
         if let Some(open) = kept {
             // It may have ended since the last second: then this delta goes over a new one, unless it was told why or it never held.
             match last_words(&mut open.stream) {
-                Some(words) if words.is_empty() && open.deltas > 1 => *kept = None,
+                Some(words) if words.is_empty() && open.holds => *kept = None,
                 Some(words) if words.is_empty() => {
-                    return Err(
-                        "it ended the connection after one delta, without a word".to_owned()
-                    );
+                    return Err("it ended the connection at once, without a word".to_owned());
                 }
                 Some(words) => return Err(words),
-                None => {}
+                None => open.holds |= open.since.elapsed() >= HOLDS_AFTER,
             }
         }
         let open = match kept {
             Some(open) => open,
             None => {
                 let stream = self.connect(address).map_err(|error| error.to_string())?;
-                kept.insert(Open { stream, deltas: 0 })
+                kept.insert(Open { stream, since: Moment::now(), holds: false })
             }
         };
         open.stream.write_all(frame).map_err(|error| error.to_string())?;
-        open.deltas += 1;
-        Ok(open.deltas > 1)
+        Ok(open.holds)
     }
 
     fn connect(&self, address: &str) -> std::io::Result<TcpStream> {
@@ -272,7 +272,36 @@ fn last_words(stream: &mut TcpStream) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn only_a_connection_that_was_open_for_a_time_holds_and_one_that_never_did_is_an_error() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let target = Target { state: Mutex::default(), wake: Condvar::new(), token: None };
+        let accept = || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+            stream
+        };
+        for words in ["", "this is why\n"] {
+            let mut open = None;
+            assert_eq!(target.send(&address, &mut open, b"x"), Ok(false));
+            accept().write_all(words.as_bytes()).unwrap();
+            let error = target.send(&address, &mut open, b"x").unwrap_err();
+            assert!(error.contains(if words.is_empty() { "without a word" } else { "why" }));
+        }
+        let mut open = None;
+        assert_eq!(target.send(&address, &mut open, b"x"), Ok(false));
+        let accepted = accept();
+        open.as_mut().unwrap().since = Moment::now().checked_sub(HOLDS_AFTER).unwrap();
+        assert_eq!(target.send(&address, &mut open, b"x"), Ok(true));
+        drop(accepted);
+        assert_eq!(target.send(&address, &mut open, b"x"), Ok(false), "over another");
+        drop(accept());
+    }
 
     #[test]
     fn a_delta_takes_the_place_of_its_own_sender_and_of_the_oldest_when_all_are_taken() {
