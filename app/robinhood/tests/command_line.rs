@@ -75,7 +75,7 @@ fn mistakes_on_the_command_line_end_with_2_and_say_what_is_allowed() {
 fn top_without_anything_to_see_says_so() {
     let (code, error) = refused(&["top", "--target", "127.0.0.1:1"]);
     assert_eq!(code, 1);
-    assert!(error.contains("is `robinhood demo` running there?"), "{error}");
+    assert!(error.contains("does `robinhood run` or `demo` run there?"), "{error}");
 }
 
 #[test]
